@@ -7,7 +7,9 @@ number of trials (binomial) or the exposure (Poisson) of each row.
 
 The lecture's equations: ℓ = Σ (y η - m log(1 + e^η)) with W = m π(1-π) for counts out of m, and
 ℓ = Σ (y η - e^η) with W = λ for counts (Sarkar, Lecture 14, section 14.3; McCullagh & Nelder 1989).
-For the other links W is the expected information, m π'²/(π(1-π)) and λ'²/λ (Fisher scoring).
+For the other links W is the expected information, m π'²/(π(1-π)) and λ'²/λ (Fisher scoring). Where
+counts are far from a rate's model, the loss's own curvature can be many times W: with the links
+that have no rates below some predictor, steps are Newton's.
 """
 
 from __future__ import annotations
@@ -48,6 +50,10 @@ class Family(ABC):
     @abstractmethod
     def information(self, eta: Floats, size: Floats) -> Floats:
         """Return the expected second derivative of the loss in η: the weights W of IRLS."""
+
+    def curvature(self, eta: Floats, y: Floats, size: Floats) -> Floats | None:
+        """Return the loss's own second derivative where W would lead astray, else None."""
+        return None
 
     @abstractmethod
     def information_slope(self, eta: Floats) -> Floats:
@@ -149,7 +155,10 @@ class BinomialFamily(Family):
 
 
 class PoissonFamily(Family):
-    """Counts with mean `size` times the rate λ(η)."""
+    """Counts with mean `size` times the rate λ(η).
+
+    `least`: What lower counts are taken for: above 0, every optimum is inside the link's domain.
+    """
 
     name: ClassVar[str] = "poisson"
     links: ClassVar[tuple[str, ...]] = ("log", "identity", "sqrt")
@@ -157,28 +166,42 @@ class PoissonFamily(Family):
 
     link: RateLink
 
+    def __init__(self, link: Link, least: float = 0.0) -> None:
+        super().__init__(link)
+        self.least = least
+
     @property
     def whole_pass(self) -> Pass | None:
         return poisson_pass if isinstance(self.link, Log) else None
 
     def loss(self, eta: Floats, y: Floats, size: Floats) -> tuple[Floats, Floats]:
         link = self.link
-        if link.lowest_eta > -np.inf and (eta <= link.lowest_eta).any():
-            # Outside the domain; NaN slopes stop a line search from going there.
-            return np.full_like(eta, np.inf), np.full_like(eta, np.nan)
-        with np.errstate(invalid="ignore", over="ignore"):
+        if link.lowest_eta > -np.inf:
+            y = np.maximum(y, self.least)
+            if np.where(y > 0.0, eta <= link.lowest_eta, eta < link.zeros_from).any():
+                # Outside the domain; NaN slopes stop a line search from going there.
+                return np.full_like(eta, np.inf), np.full_like(eta, np.nan)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             value = size * link.inverse(eta) - times(y, link.log_inverse(eta))
-            slope = size * link.derivative(eta) - y * link.log_derivative(eta)
+            slope = size * link.derivative(eta) - times(y, link.log_derivative(eta))
         return value, slope
 
     def information(self, eta: Floats, size: Floats) -> Floats:
-        with np.errstate(over="ignore"):
-            return size * self.link.derivative(eta) * self.link.log_derivative(eta)
+        with np.errstate(over="ignore", divide="ignore"):
+            return size * self.link.information(eta)
+
+    def curvature(self, eta: Floats, y: Floats, size: Floats) -> Floats | None:
+        link = self.link
+        if link.lowest_eta == -np.inf:
+            return None
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            # -(log λ)'' = (λ'/λ)² - λ''/λ.
+            bend = link.second_derivative(eta)
+            own = np.square(link.log_derivative(eta)) - bend / link.inverse(eta)
+            return size * bend + times(np.maximum(y, self.least), own)
 
     def information_slope(self, eta: Floats) -> Floats:
-        # W ∝ λ'²/λ.
-        link = self.link
-        return 2.0 * link.second_derivative(eta) / link.derivative(eta) - link.log_derivative(eta)
+        return self.link.information_slope(eta)
 
     def constant(self, y: Floats, size: Floats) -> Floats:
         return scipy.special.xlogy(y, size) - scipy.special.gammaln(y + 1.0)
@@ -210,7 +233,7 @@ def _count_remedy(excess: Floats, mean: Floats, weights: Floats) -> str:
 
     Cameron & Trivedi's regressions of the excess variance, each judged by how much of it explains.
     """
-    scaled = excess / mean
+    scaled = np.divide(excess, mean, out=np.zeros_like(mean), where=excess != 0.0)
 
     def left_over(shape: Floats) -> float:
         slope = float(weights @ (scaled * shape)) / float(weights @ np.square(shape))

@@ -31,7 +31,7 @@ class FirthProblem(GlmProblem):
         value, gradient = super().value_and_gradient(theta)
         if not np.isfinite(value):
             return value, gradient
-        information = self.curvature(theta)
+        information = self.information(theta)[0]
         try:
             factor = scipy.linalg.cholesky(information, lower=True, check_finite=False)
         except (scipy.linalg.LinAlgError, ValueError):
@@ -60,4 +60,4 @@ class FirthProblem(GlmProblem):
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
         """Return XᵀWX in standardised coordinates."""
-        return super().curvature(theta)
+        return self.information(theta)[0]

@@ -9,12 +9,21 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats
 from crossfade.blocks import single_threaded_blas
+from crossfade.errors import DataError
 from crossfade.glm.data import Data
 from crossfade.glm.design import Design, measure, refuse_missing, stacked_triangle
-from crossfade.glm.families import Family
+from crossfade.glm.families import Family, PoissonFamily
 from crossfade.glm.firth import FirthProblem
 from crossfade.glm.inverses import invert, root_of_inverse, root_of_inverse_information
-from crossfade.glm.irls import GlmProblem, Iteration, Likelihood, Solved, relative_change, solve
+from crossfade.glm.irls import (
+    EdgeReached,
+    GlmProblem,
+    Iteration,
+    Likelihood,
+    Solved,
+    relative_change,
+    solve,
+)
 from crossfade.glm.multinomial import MultinomialProblem
 from crossfade.glm.restricted import Restricted
 from crossfade.glm.separation import (
@@ -31,6 +40,10 @@ _PATIENCE = 15
 
 #: The same where each step takes a pass over rows that are not at hand.
 _PATIENCE_IN_PARTS = 6
+
+#: Predictors outside the link's domain that a step may lead to, each nearer by a factor of four,
+#: and what then counts as a row's responses, where there are none.
+_OUTSIDE, _LITTLE = 8, 0.01
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,7 @@ def _fit_glm(data: Data, family: Family, names: list[str], settings: FitSettings
         pinned = np.diag(np.sqrt(problem.penalty))[1:]
         return _limit_of_rows(problem, np.arange(0), pinned, direction, settings)
     if settings.l2 > 0.0 or low == high == 0.0:
-        return _solve(problem, settings, names).fit()
+        return _solved_inside(problem, settings, names).fit()
     patience = _PATIENCE if data.at_hand else _PATIENCE_IN_PARTS
     end = _solve(problem, settings, names, patience=patience)
     if end.settled and certainly_finite(problem, end.theta, end.step):
@@ -116,6 +129,32 @@ def _fit_glm(data: Data, family: Family, names: list[str], settings: FitSettings
     left = np.flatnonzero(~recession.separated_rows)
     triangle = stacked_triangle(design.with_rows(data.X[left]))
     return _limit_of_rows(problem, left, triangle, recession.direction, settings)
+
+
+def _solved_inside(problem: GlmProblem, settings: FitSettings, names: list[str]) -> _End:
+    """Solve; refuse an optimum at the edge of the link's domain, where no theory gives errors."""
+    family = problem.family
+    if not isinstance(family, PoissonFamily) or family.link.lowest_eta == -np.inf:
+        return _solve(problem, settings, names)
+    try:
+        problem.patience = _OUTSIDE
+        return _solve(problem, settings, names)
+    except EdgeReached:
+        # From the optimum with something for a count in every row steps can be shorter.
+        little = PoissonFamily(family.link, _LITTLE)
+        near = GlmProblem(problem.design, problem.data, little, problem.l2)
+        digits, steps = settings.tol_digits, settings.max_iter
+        start = solve(near, near.start(), tol_digits=digits, max_iter=steps).solution.theta
+        try:
+            return _solve(problem, settings, names, start=start)
+        except EdgeReached:
+            raise DataError(
+                f"link: expected counts that some positive rates explain best, got {family.link!r} "
+                "and rows without counts whose best rate is below 0; use link='log' or 'sqrt', or "
+                "leave out columns"
+            ) from None
+    finally:
+        problem.patience = np.inf
 
 
 def _decided_in_parts(problem: GlmProblem, end: _End, settings: FitSettings) -> Fit:
@@ -198,13 +237,15 @@ def _solve(
     settings: FitSettings,
     names: list[str],
     patience: int | None = None,
+    start: Floats | None = None,
 ) -> _End:
     steps = settings.max_iter if patience is None else min(patience, settings.max_iter)
     digits = settings.tol_digits
     if isinstance(problem, GlmProblem):
         # After a smaller change the next one is its square, and the last.
         problem.far = 10.0 ** (-0.5 * digits)
-    solved = solve(problem, problem.start(), tol_digits=digits, max_iter=steps)
+    start = problem.start() if start is None else start
+    solved = solve(problem, start, tol_digits=digits, max_iter=steps)
     if not np.isfinite(solved.solution.value) or not np.isfinite(solved.gradient).all():
         refuse_missing(problem.design.X, names)
     end = _look(problem, solved)
@@ -238,7 +279,7 @@ def _go_on(problem: Likelihood, solved: Solved, settings: FitSettings, proven: b
 
 def _finite(problem: Likelihood, solved: Solved, curvature: Floats | None = None) -> Fit:
     theta = solved.solution.theta
-    matrix = problem.curvature(theta) if curvature is None else curvature
+    matrix = problem.information(theta)[0] if curvature is None else curvature
     if isinstance(problem, GlmProblem):
         problem.forget_samples()
         root = root_of_inverse_information(problem, theta, matrix)
@@ -294,7 +335,7 @@ def _limit(
         )
         solution = solved.solution
         theta, value = restricted.expand(solution.theta), solution.value
-        root = basis @ root_of_inverse(restricted.curvature(solution.theta))
+        root = basis @ root_of_inverse(restricted.information(solution.theta)[0])
         converged, message = solution.converged, solution.message
         history = solved.history  # type: ignore[assignment]
     transform = problem.matrix()

@@ -175,7 +175,7 @@ def score(fit: Fit, matrix: Floats, hypothesis: str) -> TestResult:
     """Test matrix @ β = 0 by the slope of the likelihood at the restricted estimate (Rao)."""
     _, theta = _constrained(fit.whole, fit, matrix)
     _, gradient = fit.whole.value_and_gradient(theta)
-    solved = scipy.linalg.lstsq(fit.whole.curvature(theta), gradient)[0]
+    solved = scipy.linalg.lstsq(fit.whole.information(theta)[0], gradient)[0]
     return chi_squared("Score", hypothesis, float(gradient @ solved), len(np.atleast_2d(matrix)))
 
 
@@ -190,7 +190,8 @@ def score_of_added(fit: Fit, added: Floats, names: list[str]) -> TestResult:
     larger = GlmProblem(design, replace(problem.data, X=X), problem.family)
     theta = design.coordinates(np.concatenate([fit.beta, np.zeros(added.shape[1])]))
     _, gradient = larger.value_and_gradient(theta)
-    statistic = float(gradient @ scipy.linalg.lstsq(larger.curvature(theta), gradient)[0])
+    information, _ = larger.information(theta)
+    statistic = float(gradient @ scipy.linalg.lstsq(information, gradient)[0])
     df = design.n_parameters - fit.rank
     if df < 1:
         raise DataError(

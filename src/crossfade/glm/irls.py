@@ -68,6 +68,7 @@ class _AllSums(NamedTuple):
     """What a pass over the rows finds at θ, penalties left out; `faint` counts rows.
 
     `exact`: Whether the information is in double precision.
+    `curvature`: The loss's own, where its steps are taken from that.
     """
 
     theta: Floats
@@ -76,6 +77,11 @@ class _AllSums(NamedTuple):
     gradient: Floats
     information: Floats
     faint: float
+    curvature: Floats
+
+
+class EdgeReached(Exception):
+    """Steps end at the edge of the link's domain."""
 
 
 class Likelihood(Protocol):
@@ -104,7 +110,10 @@ class Likelihood(Protocol):
         """Return the value and its gradient."""
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
-        """Return the expected information (plus the penalty's curvature)."""
+        """Return what steps are solved from: near the value's own second derivative."""
+
+    def information(self, theta: Floats) -> tuple[Floats, int]:
+        """Return the expected information (plus the penalty's curvature), and its faint rows."""
 
     def over(self, data: Data) -> Likelihood:
         """Return the likelihood of a part of the rows, for sums over it."""
@@ -124,6 +133,7 @@ class GlmProblem:
     `far`: Relative change of θ from which the curvature of rows that are not at hand is taken in
         single precision: the next step is not the last. It is doubted, and taken again, where
         columns are nearly collinear; and no more after a step that did not halve the gradient.
+    `patience`: How many values outside the link's domain may follow each other.
     """
 
     def __init__(self, design: Design, data: Data, family: Family, l2: float = 0.0) -> None:
@@ -135,7 +145,8 @@ class GlmProblem:
         self._samples: dict[float, GlmProblem] = {}
         self._known: _AllSums | None = None
         self._weights: tuple[Floats, Floats] | None = None  # θ, and W of all rows there
-        self.far = np.inf
+        self.far = self.patience = np.inf
+        self._outside = 0
 
     def __getstate__(self) -> dict[str, Any]:
         # What goes to other machines sums over the rows it finds there.
@@ -227,6 +238,9 @@ class GlmProblem:
             known = self._pass(theta)
             value, gradient = known.value, known.gradient
         value = np.inf if np.isnan(value) else value
+        self._outside = self._outside + 1 if value == np.inf else 0
+        if self._outside > self.patience:
+            raise EdgeReached
         pull = self.penalty * theta
         return value + 0.5 * float(pull @ theta), gradient + pull
 
@@ -237,20 +251,24 @@ class GlmProblem:
             return known
         rough = not exact and self._is_far(theta)
 
-        def sums(data: Data) -> tuple[float, Floats, Floats, float]:
+        def sums(data: Data) -> tuple[Any, ...]:
             part = self.over(data)
 
-            def of_block(rows: slice) -> tuple[float, Floats, Floats, float]:
+            def of_block(rows: slice) -> tuple[Any, ...]:
                 block, weights = part.design.block_by_rows(rows), np.empty(rows.stop - rows.start)
                 with np.errstate(all="ignore"):
-                    found = part._block_sums(rows, theta, block, weights)
-                    return *found, *part._weighted_products(block, rows, weights, rough)
+                    found: tuple[Any, ...] = part._block_sums(rows, theta, block, weights)
+                    found += part._weighted_products(block, rows, weights, rough)
+                    own = part._own_curvature(rows, theta)
+                    if own is not None:
+                        found += part._weighted_products(block, rows, own, rough)[:1]
+                    return found
 
             return block_sum(of_block, data.n_rows, block_rows=part.design.block_rows)
 
-        value, gradient, gram, faint = self.data.total(sums)
-        matrix = self.design.standardised_products(gram, rough)
-        found = _AllSums(theta.copy(), not rough, value, gradient, matrix, faint)
+        value, gradient, gram, faint, *own = self.data.total(sums)
+        matrices = [self.design.standardised_products(one, rough) for one in (gram, *own)]
+        found = _AllSums(theta.copy(), not rough, value, gradient, matrices[0], faint, matrices[-1])
         if known is not None and not known.exact:
             before, after = (np.abs(s.gradient + self.penalty * s.theta) for s in (known, found))
             if not after.max() < 0.5 * before.max():
@@ -311,17 +329,34 @@ class GlmProblem:
         weights = self.family.information(self.predictor(rows, theta), data.size[rows])
         return weights if data.weights is None else weights * data.weights[rows]
 
+    @cached_property
+    def _bends_otherwise(self) -> bool:
+        """Return whether steps are taken from the loss's own curvature, not from W."""
+        none = np.zeros(0)
+        return self.family.curvature(none, none, none) is not None
+
+    def _own_curvature(self, rows: slice, theta: Floats) -> Floats | None:
+        """Return what a block's loss bends by, row weights included; None where W serves."""
+        data = self.data
+        if not self._bends_otherwise:
+            return None
+        own = self.family.curvature(self.predictor(rows, theta), data.y[rows], data.size[rows])
+        return own if own is None or data.weights is None else own * data.weights[rows]
+
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
-        """Return XᵀWX in standardised coordinates, plus the penalty's curvature."""
+        """Return XᵀWX, or the loss's own curvature, in standardised coordinates, penalty added."""
         if share < 1.0:
             return self.sample(share).curvature(theta)
         if not self.data.at_hand:
             known = self._pass(theta)
-            matrix = known.information + np.diag(self.penalty)
+            matrix = known.curvature + np.diag(self.penalty)
             if known.exact or (np.isfinite(matrix).all() and smallest_pivot(matrix) > _CLEAR):
                 return matrix
             self.far = np.inf
-        return self.information(theta)[0]
+            return self._pass(theta, exact=True).curvature + np.diag(self.penalty)
+        if not self._bends_otherwise:
+            return self.information(theta)[0]
+        return self._information(theta, own=True)[0] + np.diag(self.penalty)
 
     def information(self, theta: Floats) -> tuple[Floats, int]:
         """Return the curvature and how many rows have next to no weight in it."""
@@ -333,13 +368,17 @@ class GlmProblem:
         matrix[np.diag_indices_from(matrix)] += self.penalty
         return matrix, int(faint)
 
-    def _information(self, theta: Floats) -> tuple[Floats, float]:
-        """Return the curvature without the penalty, and how many rows are faint."""
+    def _information(self, theta: Floats, own: bool = False) -> tuple[Floats, float]:
+        """Return the information, or the own curvature, without penalty, and its faint rows."""
         design, known = self.design, self._weights
         kept = known[1] if known is not None and np.array_equal(known[0], theta) else None
 
         def of_block(rows: slice) -> tuple[Floats, float]:
-            weights = self.information_weights(rows, theta) if kept is None else kept[rows]
+            if own:
+                weights = self._own_curvature(rows, theta)
+                assert weights is not None
+            else:
+                weights = self.information_weights(rows, theta) if kept is None else kept[rows]
             return self._weighted_products(design.block(rows), rows, weights)
 
         gram, faint = block_sum(of_block, self.data.n_rows, block_rows=design.block_rows)

@@ -195,9 +195,10 @@ class Cloglog(ProbabilityLink):
 
 
 class RateLink(Link):
-    """A link whose mean is a rate."""
+    """A link whose mean is a rate; rows without counts may have predictors from `zeros_from` on."""
 
     mean_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    zeros_from: ClassVar[float] = -np.inf
 
     @abstractmethod
     def log_inverse(self, eta: Floats) -> Floats:
@@ -210,6 +211,14 @@ class RateLink(Link):
     @abstractmethod
     def second_derivative(self, eta: Floats) -> Floats:
         """Return d²λ/dη²."""
+
+    def information(self, eta: Floats) -> Floats:
+        """Return λ'²/λ."""
+        return self.derivative(eta) * self.log_derivative(eta)
+
+    def information_slope(self, eta: Floats) -> Floats:
+        """Return d/dη log λ'²/λ."""
+        return 2.0 * self.second_derivative(eta) / self.derivative(eta) - self.log_derivative(eta)
 
 
 class Log(RateLink):
@@ -242,6 +251,7 @@ class Identity(RateLink):
 
     name: ClassVar[str] = "identity"
     lowest_eta: ClassVar[float] = 0.0
+    zeros_from: ClassVar[float] = 0.0
 
     def link(self, mean: Floats) -> Floats:
         return np.asarray(mean, dtype=np.float64)
@@ -285,6 +295,13 @@ class Sqrt(RateLink):
 
     def second_derivative(self, eta: Floats) -> Floats:
         return np.full_like(eta, 2.0)
+
+    # Also where η is 0 or, in rows without counts, below it.
+    def information(self, eta: Floats) -> Floats:
+        return np.full_like(eta, 4.0)
+
+    def information_slope(self, eta: Floats) -> Floats:
+        return np.zeros_like(eta)
 
 
 def times(count: Floats, factor: Floats) -> Floats:

@@ -50,6 +50,11 @@ history_, link_
     of its logarithm; with the others it still multiplies the rate. Source: Sarkar, Lecture 14,
     section 14.3.2.
 
+    With the square-root link rows with counts have predictors above 0; others may have any, and a
+    mean of its square. Steps of the links without rates below 0 are Newton's, and errors come from
+    the expected information. Where the best identity-link rate of some rows would be below 0, the
+    fit is refused: at the edge of what is possible no standard errors follow.
+
     Examples
     --------
     >>> from crossfade.glm import PoissonRegression

@@ -127,8 +127,8 @@ def residuals(fit: Fit, kind: str, dispersion: float = 1.0) -> Floats:
         return _whole(fit, response, n_rows)
     if kind == "working":
         slope = data.size * family.link.derivative(eta)
-        return _whole(fit, response / slope, n_rows)
-    pearson = response / np.sqrt(family.variance(mean, data.size))
+        return _whole(fit, _divided(response, slope), n_rows)
+    pearson = _divided(response, np.sqrt(family.variance(mean, data.size)))
     if kind == "pearson":
         return _whole(fit, pearson, n_rows)
     deviance = np.sign(response) * np.sqrt(family.deviance(eta, data.y, data.size))
@@ -145,6 +145,11 @@ def residuals(fit: Fit, kind: str, dispersion: float = 1.0) -> Floats:
             squares = np.square(deviance) + np.square(pearson) * h / (1.0 - h)
             values = np.sign(response) * np.sqrt(squares / dispersion)
     return _whole(fit, values, n_rows)
+
+
+def _divided(values: Floats, by: Floats) -> Floats:
+    """Return values / by, 0 where both are: as means go to 0, so do residuals of no counts."""
+    return np.divide(values, by, out=np.zeros_like(values), where=values != 0.0)
 
 
 def _all_rows(fit: Fit) -> int:
@@ -174,7 +179,7 @@ def pearson_statistic(fit: Fit) -> float:
     def of_part(data: Data) -> float:
         problem, eta = _rowwise(whole.over(data), fit.theta)
         mean = problem.family.mean(eta, data.size)
-        squares = np.square(data.y - mean) / problem.family.variance(mean, data.size)
+        squares = _divided(np.square(data.y - mean), problem.family.variance(mean, data.size))
         return float(squares.sum() if data.weights is None else data.weights @ squares)
 
     return whole.data.total(of_part)

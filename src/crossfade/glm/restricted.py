@@ -53,6 +53,11 @@ class Restricted:
         """Return the curvature in u."""
         return self.basis.T @ self.inner.curvature(self.expand(theta), share) @ self.basis
 
+    def information(self, theta: Floats) -> tuple[Floats, int]:
+        """Return the expected information in u, and its faint rows."""
+        matrix, faint = self.inner.information(self.expand(theta))
+        return self.basis.T @ matrix @ self.basis, faint
+
     def sample(self, share: float) -> Restricted:
         """Return the same restriction of fewer rows."""
         return Restricted(self.inner.sample(share), self.base, self.basis)

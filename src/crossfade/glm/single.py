@@ -209,6 +209,8 @@ class SingleResponse(Regression):
         low = np.where(np.isinf(error), -np.inf, eta - quantile * error)
         high = np.where(np.isinf(error), np.inf, eta + quantile * error)
         inverse, size = self.link_.inverse, 1.0
+        ends = inverse(low), inverse(high)
+        around = (low < lowest) & (high > lowest)
         if exposure is not None:
             if self._family.size_is_trials:
                 raise DataError(
@@ -220,8 +222,8 @@ class SingleResponse(Regression):
             mean=size * inverse(eta),
             linear_predictor=eta,
             standard_error=error,
-            lower=size * inverse(np.maximum(low, lowest)),
-            upper=size * inverse(np.maximum(high, lowest)),
+            lower=size * np.where(around, self.link_.mean_range[0], np.minimum(*ends)),
+            upper=size * np.maximum(*ends),
             level=level,
         )
 
