@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from crossfade.glm import MultinomialRegression
+from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegression
 from crossfade.glm.links import LINKS
 from tests.glm.designs import MODELS, design, fit, truth
 
@@ -72,6 +72,40 @@ def test_ridge_optimum():
     np.testing.assert_allclose(X.T @ residual, 2.5 * model.coef_, rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(residual.sum(), 0.0, atol=1e-9)
     assert beta.shape == (4,)
+
+
+@pytest.mark.parametrize("added", ["the same", "a sum", "a constant", "more than rows"])
+@pytest.mark.parametrize("kind", ["binomial", "poisson", "multinomial"])
+def test_a_ridge_shares_out_what_columns_say_together(kind, added):
+    """With a penalty no column is determined by others: each has its own best coefficient."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((60, 3))
+    more = {
+        "the same": X[:, :1],
+        "a sum": X[:, :1] - 2.0 * X[:, 1:2],
+        "a constant": np.full((60, 1), 3.0),
+        "more than rows": rng.standard_normal((60, 70)),
+    }[added]
+    Z = np.column_stack([X, more])
+    y = rng.poisson(np.exp(0.5 * X[:, 0]))
+    model = {
+        "binomial": BinomialRegression(l2=0.7, tol_digits=11),
+        "poisson": PoissonRegression(l2=0.7, tol_digits=11),
+        "multinomial": MultinomialRegression(l2=0.7, tol_digits=11),
+    }[kind]
+    y = y if kind == "poisson" else np.minimum(y, 1 + (kind == "multinomial"))
+    model.fit(Z, y)
+    if kind == "poisson":
+        residual = (y - model.predict(Z))[None]
+    else:
+        residual = ((y[:, None] == model.classes_) - model.predict_proba(Z)).T[1:]
+    np.testing.assert_allclose(residual @ Z, 0.7 * np.atleast_2d(model.coef_), atol=1e-7)
+    np.testing.assert_allclose(residual.sum(axis=1), 0.0, atol=1e-7)
+    assert model.aliased_ == []
+    assert np.isfinite(model.standard_errors_).all()
+    assert model.df_residual_ >= 0
+    few = {"the same": 4, "a sum": 4, "a constant": 4, "more than rows": 60}[added]
+    assert model.rank_ == few * len(residual)
 
 
 @pytest.mark.parametrize("digits", [2, 6, 10])

@@ -93,6 +93,14 @@ def test_a_source_gives_the_regression_of_the_table(table, case):
     assert str(summary).splitlines()[0] == str(whole.summary()).splitlines()[0]
 
 
+def test_a_ridge_on_columns_that_others_determine(table):
+    rows = table.select(*COLUMNS, "n").with_columns(e=pl.col("a") - 2.0 * pl.col("b"))
+    fitted = PoissonRegression(l2=2.0).fit(MemorySource(rows, size=7_001), "n")
+    whole = PoissonRegression(l2=2.0).fit(rows.drop("n"), table["n"].to_numpy())
+    same(fitted, whole)
+    assert (fitted.rank_, fitted.coef_.size) == (5, 5)
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_files_give_the_regression_of_the_table(table, tmp_path, suffix):
     rows = table.select([*COLUMNS, "n", "years"])

@@ -60,7 +60,7 @@ class BinomialRegression(ScoredClassifier, SingleResponse):
         Coefficients along which no finite estimate exists; theirs are ±inf, or NaN where either
         sign fits as well, with infinite standard errors.
     aliased_ : list of str
-        Coefficients that others determine: 0, with NaN standard errors.
+        Coefficients that others determine: 0, with NaN standard errors. None with `l2`.
     converged_ : bool
     n_iter_ : int
     history_ : tuple of Iteration

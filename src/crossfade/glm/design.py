@@ -233,6 +233,12 @@ class Design:
         bordered[1:, 1:] = products
         return bordered
 
+    def with_all_columns(self) -> Design:
+        """Return the design with those left out: under a penalty each has a coefficient."""
+        if self.kept is None:
+            return self
+        return replace(self, kept=None, doubtful=True, telling=None)
+
     def with_rows(self, X: NDArray[Any]) -> Design:
         """Return the same coordinates for other rows."""
         return Design(X, self.intercept, self.center, self.scale, self.kept, self.doubtful)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,11 +100,16 @@ def fit_glm(data: Data, family: Family, names: list[str], settings: FitSettings)
     """Fit a binomial or Poisson model."""
     # The threads of BLAS and those of the blocks would wait for each other.
     with single_threaded_blas():
-        return _fit_glm(data, family, names, settings)
+        design = data.measured(settings.intercept, names)
+        if settings.l2 == 0.0:
+            return _fit_glm(design, data, family, names, settings)
+        fit = _fit_glm(design.with_all_columns(), data, family, names, settings)
+        return replace(fit, rank=min(fit.rank, design.n_parameters))
 
 
-def _fit_glm(data: Data, family: Family, names: list[str], settings: FitSettings) -> Fit:
-    design = data.measured(settings.intercept, names)
+def _fit_glm(
+    design: Design, data: Data, family: Family, names: list[str], settings: FitSettings
+) -> Fit:
     if settings.method == "firth":
         return _solve(FirthProblem(design, data, family), settings, names).fit()
     problem = GlmProblem(design, data, family, settings.l2)
@@ -188,9 +193,11 @@ def fit_multinomial(data: Data, n_classes: int, names: list[str], settings: FitS
 
 def _fit_multinomial(data: Data, n_classes: int, names: list[str], settings: FitSettings) -> Fit:
     design = measure(data.X, settings.intercept, names, data.weights)
-    problem = MultinomialProblem(design, data, n_classes, settings.l2)
     if settings.l2 > 0.0:
-        return _solve(problem, settings, names).fit()
+        problem = MultinomialProblem(design.with_all_columns(), data, n_classes, settings.l2)
+        fit = _solve(problem, settings, names).fit()
+        return replace(fit, rank=design.n_parameters * (n_classes - 1))
+    problem = MultinomialProblem(design, data, n_classes)
     end = _solve(problem, settings, names, patience=_PATIENCE)
     # As in certainly_finite: no weight of a comparison changes by more than half of itself.
     reach = float(np.linalg.norm(end.step)) * np.sqrt(data.n_rows * len(end.step))
