@@ -112,11 +112,14 @@ def test_what_was_not_counted_costs_nothing_at_infinity(twin: str):
     assert_array_equal(slope, 0.0)
 
 
+@pytest.mark.parametrize("lies", ["by rows", "by columns"])
 @pytest.mark.parametrize("with_offset", [False, True])
 @pytest.mark.parametrize("kind", ["logistic", "poisson"])
-def test_a_pass_is_what_its_parts_are(twin: str, kind: str, with_offset: bool):
+def test_a_pass_is_what_its_parts_are(twin: str, kind: str, with_offset: bool, lies: str):
     rng = np.random.default_rng(4)
     X, slopes = rng.normal(size=(N, 7)), rng.normal(size=7)
+    if lies == "by columns":  # of more rows
+        X = np.asfortranarray(np.repeat(X, 2, axis=0))[:N]
     size = rng.uniform(1.0, 5.0, N)
     y = size * rng.random(N)
     offset = rng.normal(size=N) if with_offset else None

@@ -30,9 +30,10 @@ from crossfade.classifiers import reading as reading_module
 from crossfade.glm import source_data as source_data_module
 from crossfade.io import scan
 from crossfade.io.reading import read_table
+from crossfade.table import Schema
 from crossfade.table import survey as survey_module
-from crossfade.table.source import MemorySource
-from crossfade.table.survey import Drawing, drawn_rows, row_keys
+from crossfade.table.source import MemorySource, Part
+from crossfade.table.survey import Drawing, Encoder, drawn_rows, row_keys
 from crossfade.tradeoff import path as path_module
 from crossfade.tradeoff import source_rows as source_rows_module
 from crossfade.tradeoff.binding import bind
@@ -812,6 +813,61 @@ def test_few_rows_in_parts_take_few_passes(table, tradeoff):
     frame = table[:SAMPLE_ROWS].drop("level", "region")
     fitted = NaiveBayes(tradeoff=tradeoff).fit(MemorySource(frame, "y", size=1_000))
     assert fitted.n_passes_ <= 3
+
+
+LAYOUTS = {
+    "by rows": lambda X: X,
+    "by columns": np.asfortranarray,
+    "some of the columns": lambda X: np.asfortranarray(np.column_stack([X, X]))[:, : X.shape[1]],
+    "every second": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "single precision by columns": lambda X: np.asfortranarray(X, dtype=np.float32),
+    "pandas": lambda X: pd.DataFrame(np.asfortranarray(X)).add_prefix("x"),
+    "columns apart": lambda X: pl.DataFrame(dict(zip("abcdefgh", X.T, strict=False))),
+}
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("tradeoff", [1.0, 0.4, 0.0])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_part_is_read_as_it_lies(layout, tradeoff, n_classes):
+    rng = np.random.default_rng(n_classes)
+    y = rng.integers(n_classes, size=6_001)
+    X = rng.normal(size=(y.size, 4)) + y[:, None]
+    X[:, 2] += 4096.0 if n_classes == 3 else 0.0  # far from zero, in units of its spread
+    X = X.astype(np.float32).astype(np.float64)
+    weights = rng.integers(1, 3, size=y.size).astype(np.float64) if n_classes == 3 else None
+    given = LAYOUTS[layout](X)
+    model = NaiveBayes(tradeoff=tradeoff, shared_variance=n_classes == 2)
+    found = clone(model).fit(Weighed(given, y, weights, size=5_000))
+    whole = clone(model).fit(X, y, sample_weight=weights)
+    tolerance = 1e-10 if tradeoff == 1.0 else 1e-6
+    np.testing.assert_allclose(found.predict_proba(given), whole.predict_proba(X), atol=tolerance)
+
+
+class Weighed(MemorySource):
+    """Rows with weights that are no column."""
+
+    def __init__(self, table, labels, weights, size):
+        super().__init__(table, labels, size)
+        self.weights = weights
+
+    def parts(self, columns):
+        for part in super().parts(columns):
+            some = slice(part.first, part.first + self.size)
+            beside = {} if self.weights is None else {"sample_weight": self.weights[some]}
+            yield part._replace(beside=beside)
+
+
+def test_rows_that_a_worker_holds_by_columns_are_not_copied():
+    X = np.asfortranarray(np.random.default_rng(0).normal(size=(500, 3)))
+    frame = pd.DataFrame(X, columns=list("abc"), copy=False)
+    apart = pl.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    for table in (X, frame, apart):
+        encoder = Encoder(Schema.learn(table), np.array([0, 1]))
+        found = encoder(Part(table, np.arange(500) % 2, 0)).table
+        own = found.columns[0] if table is apart else found
+        held = apart["a"].to_numpy() if table is apart else X
+        assert np.shares_memory(own, held)
 
 
 def test_pandas_frames_are_sources_too():

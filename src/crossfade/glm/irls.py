@@ -306,7 +306,7 @@ class GlmProblem:
         # Set here and not around the sum: threads do not inherit it.
         with np.errstate(invalid="ignore", over="ignore"):
             whole_pass = self.family.whole_pass
-            if whole_pass is not None and block.flags.c_contiguous:
+            if whole_pass is not None:
                 y, size = self._weighted
                 loss, total, columns = whole_pass(
                     block, slopes, constant, offset, y[rows], size[rows], information

@@ -135,6 +135,11 @@ def _add_tile(X: Floats, start: int, stop: int, slope: Floats, sums: Floats) -> 
         i += 1
 
 
+def _many_by_rows(X: Floats, *_: Any) -> bool:
+    """Return whether one loop over rows pays; products read columns where these lie apart."""
+    return bool(X.flags.c_contiguous) and many_rows(X)
+
+
 def _whole_pass(terms: Callable[..., Any], terms_numpy: Callable[..., Any]) -> Pass:
     """Return a pass: the loss of η = X β + constant + offset over a block, and its sums.
 
@@ -142,7 +147,31 @@ def _whole_pass(terms: Callable[..., Any], terms_numpy: Callable[..., Any]) -> P
     sums (n_columns,); information, each row's second derivative, (n_rows,) or (0,).
     """
 
-    def whole_pass_numpy(
+    def row_terms_numpy(
+        eta: Floats, y: Floats, size: Floats, information: Floats
+    ) -> tuple[float, float]:
+        loss, slope, curve = terms_numpy(eta, y, size)
+        eta[:] = slope
+        if information.size:
+            information[:] = curve
+        return float(loss.sum()), float(slope.sum())
+
+    @kernel("V! V V V!", twin=row_terms_numpy, when=many_rows, fastmath=REORDERED)
+    def row_terms(eta: Floats, y: Floats, size: Floats, information: Floats) -> tuple[float, float]:
+        loss, curve = np.empty(_TILE), np.empty(_TILE)
+        value = total = 0.0
+        for start in range(0, eta.size, _TILE):
+            stop = min(start + _TILE, eta.size)
+            for i in range(start, stop):
+                at = i - start
+                loss[at], eta[i], curve[at] = terms(eta[i], y[i], size[i])
+            for i in range(start, stop if information.size else start):
+                information[i] = curve[i - start]
+            value += _tile_sum(loss, stop - start)
+            total += _tile_sum(eta[start:stop], stop - start)
+        return value, total
+
+    def by_columns(
         X: Floats,
         slopes: Floats,
         constant: float,
@@ -154,12 +183,10 @@ def _whole_pass(terms: Callable[..., Any], terms_numpy: Callable[..., Any]) -> P
         eta = X @ slopes + constant
         if offset.size:
             eta += offset
-        loss, slope, curve = terms_numpy(eta, y, size)
-        if information.size:
-            information[:] = curve
-        return float(loss.sum()), float(slope.sum()), slope @ X
+        value, total = row_terms(eta, y, size, information)
+        return value, total, eta @ X
 
-    @kernel("M V x V V V V!", twin=whole_pass_numpy, when=many_rows, fastmath=REORDERED)
+    @kernel("M V x V V V V!", twin=by_columns, when=_many_by_rows, fastmath=REORDERED)
     def whole_pass(
         X: Floats,
         slopes: Floats,

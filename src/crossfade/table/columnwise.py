@@ -22,8 +22,9 @@ class ColumnArrays:
         return self.columns[0].shape[0], len(self.columns)
 
     def __getitem__(self, rows: Any) -> Floats:
-        """Return some rows as a matrix."""
-        return np.stack([column[rows] for column in self.columns], axis=-1)
+        """Return some rows as a matrix, by columns."""
+        columns = [column[rows] for column in self.columns]
+        return np.concatenate(columns).reshape(len(columns), -1).T
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.stack(self.columns, axis=-1).astype(dtype or np.float64, copy=False)

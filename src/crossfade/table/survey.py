@@ -298,7 +298,7 @@ class Encoder:
 
     def __call__(self, part: Part) -> Part:
         coded = encode_labels(part.labels, minimum=1, n_samples=rows_of(part.table))
-        return self._coded(part, coded, self.schema.encode(part.table))
+        return self.of_columns(part, coded, read_columns(part.table))
 
     def of_columns(self, part: Part, coded: Coded, columns: Columns) -> Part:
         """Return the same of a part whose columns and labels have been read."""

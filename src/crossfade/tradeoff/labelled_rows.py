@@ -14,7 +14,7 @@ from crossfade.blocks import map_fits
 from crossfade.densities.base import reference_rows
 from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import softmax, two_classes
-from crossfade.table.documents import block_of, stacked
+from crossfade.table.documents import block_of, lent_block, stacked
 
 #: Rows of counts of words that are read at once: what they sum to is as wide as the vocabulary.
 WORD_ROWS = 1 << 15
@@ -117,8 +117,16 @@ class LabelledRows:
         return np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
 
     def block(self, rows: slice | Integers) -> Any:
-        """Return one block of rows, its numbers as C-ordered doubles."""
+        """Return one block of rows, its numbers as C-ordered doubles; of a part it may be lent."""
+        if self.is_part and isinstance(rows, slice):
+            return lent_block(self.X, rows)
         return block_of(self.X, rows)
+
+    def block_as_it_lies(self, rows: slice | Integers) -> Any:
+        """Return the same, by columns where these lie so: as products can read it, uncopied."""
+        if isinstance(self.X, np.ndarray) and isinstance(rows, slice):
+            return self.X[rows].astype(np.float64, copy=False)
+        return self.block(rows)
 
     def block_weights(self, rows: slice | Integers) -> Floats | None:
         """Return one block's weights, None for all one."""

@@ -56,10 +56,13 @@ class RowPasses(BoundRows):
         origin = np.divide(moved, inverse, out=np.zeros_like(moved), where=inverse > 0.0)
         return True, origin, inverse
 
-    def carried(self, rows: slice | Integers) -> Floats:
-        """Return what scores and sums of a block are taken from: not to be changed."""
+    def carried(self, rows: slice | Integers, *, by_rows: bool = True) -> Floats:
+        """Return what scores and sums of a block are taken from: not to be changed.
+
+        `by_rows`: Whether rows must lie in one piece each.
+        """
         if self.standardisation[0]:
-            return self.rows.block(rows)
+            return self.rows.block(rows) if by_rows else self.rows.block_as_it_lies(rows)
         kept = self.kept.whole
         if kept is not None:
             return kept[rows]
@@ -156,7 +159,8 @@ class RowPasses(BoundRows):
         if indicated is not None:
             carrier = indicated.take(rows)
         else:
-            carrier = self.carried(rows) if self._forms_statistics else self.rows.block(rows)
+            formed = self._forms_statistics
+            carrier = self.carried(rows, by_rows=False) if formed else self.rows.block(rows)
         return carrier, self.kept.left_out(rows) if missing else None
 
     def block_changes(self, carrier: Any, slopes: Floats) -> Floats:
@@ -339,7 +343,7 @@ class RowPasses(BoundRows):
         self, rows: slice, slopes: Floats, constant: float
     ) -> tuple[float, Floats, Floats, Floats]:
         """Return :meth:`_row_terms` of a block whose statistics are at hand: one loop."""
-        carrier = self.carried(rows)
+        carrier = self.carried(rows, by_rows=False)
         weights = self.rows.block_weights(rows)
         none, one = self._none_and_one
         n = carrier.shape[0]
