@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from crossfade.commands.comparison_view import progress_line
 from crossfade.comparison import compare
+from crossfade.comparison.models import choose_models
+from crossfade.comparison.problem import read_problem
+from crossfade.comparison.run import Run
+from crossfade.comparison.standings import Settings
 from crossfade.comparison.stopping import (
     FEWEST_SPLITS,
     TimeOver,
@@ -19,6 +24,7 @@ from crossfade.comparison.stopping import (
 )
 from crossfade.errors import DataError
 from crossfade.evaluation.scores import estimate
+from crossfade.evaluation.splits import repeated_splits
 from crossfade.evidence.verdict import verdict
 from tests.comparison.standins import Sign, blends
 
@@ -156,6 +162,42 @@ def test_whoever_watches_sees_the_table_fill_and_the_time_that_is_left():
     assert left
     assert min(left) >= 0
     assert any(status.doing == "close, split 2" for status, _ in seen)
+
+
+def test_the_time_that_is_left_covers_what_follows_the_table():
+    X, y = _data()
+    seen = []
+    models = {"good": Sign(0.9, 0.1), "bad": Sign(0.6)}
+    found = compare(X, y, models=models, n_splits=4, watch=seen.append)
+    table = [status for status in seen if status.seconds_left is not None]
+    later = [status for status in seen if status.doing.startswith(("learning", "evidence"))]
+    assert found.best == "good"
+    # Four splits of the curve, of a model that takes a tenth of a second, at about half the rows.
+    assert table[-1].seconds_after == pytest.approx(4 * 0.1 / 2, rel=0.3)
+    assert [status.seconds_after for status in table if status.seconds_after is None] == []
+    after = [status.seconds_after for status in later]
+    assert after == sorted(after, reverse=True)
+    assert after[0] == pytest.approx(table[-1].seconds_after, rel=0.3)
+    assert after[-1] == 0
+    in_table, in_curve = table[-1], later[0]
+    told = progress_line(replace(in_table, seconds=10.0, seconds_left=5.0, seconds_after=15.0))
+    assert told.startswith("10 s, at most 5 s more, then about 15 s after the table · ")
+    told = progress_line(replace(in_curve, seconds=15.0, seconds_after=15.0))
+    assert told.startswith("15 s, about 15 s more · ")
+
+
+def test_models_that_are_fitted_in_one_go_are_one_worker():
+    X, y = _data()
+    models, seen = choose_models(["shared:auto", "full:auto", "nb:auto"]), []
+    settings = Settings(stop_early=False, watch=seen.append)
+    splits = list(repeated_splits(y, n_splits=4, n_train=240, random_state=0))
+    run = Run(read_problem(np.column_stack([X, X**2]), y), models, splits, settings)
+    run.finished, run.spent = dict.fromkeys(models, 1), dict.fromkeys(models, 2.0)
+    nb, shared, full = models
+    for under_way, workers in (([shared, full], 1), ([shared, full, nb], 2)):
+        run.under_way = {(name, 1): 0.0 for name in under_way}
+        run._tell()
+        assert seen[-1].seconds_left == pytest.approx(3 * 3 * 2.0 / workers)
 
 
 def test_the_time_limit_ends_it_with_what_is_done():

@@ -189,10 +189,14 @@ class _Lines:
         status = self._status
         if status is None:
             return f"{seconds:.0f} s · now starting"
-        left = status.seconds_left
+        since = seconds - status.seconds
+        left, after = status.seconds_left, status.seconds_after
         if left is not None:
-            left = max(left - (seconds - status.seconds), 0.0)
-        return progress_line(replace(status, seconds=seconds, seconds_left=left))
+            left = max(left - since, 0.0)
+        elif after is not None:
+            after = max(after - since, 0.0)
+        now = replace(status, seconds=seconds, seconds_left=left, seconds_after=after)
+        return progress_line(now)
 
 
 class _Pictures:
@@ -217,10 +221,13 @@ class _Pictures:
 
 
 def progress_line(status: Status) -> str:
-    """Return what is being done, and how long it will take at most."""
+    """Return what is being done, and how long it and what follows will take."""
     result = status.partial()
-    left = status.seconds_left
+    left, after = status.seconds_left, status.seconds_after
     more = "" if left is None else f", at most {_duration(left)} more"
+    if after is not None and after >= 0.5:
+        more += f", about {_duration(after)} more" if left is None else ""
+        more += f", then about {_duration(after)} after the table" if left is not None else ""
     parts = [f"{status.seconds:.0f} s{more}"]
     if result is not None:
         numbers = [model.n_splits for model in result.models if not model.failure]

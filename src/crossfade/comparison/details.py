@@ -36,7 +36,7 @@ from crossfade.table.schema import Schema
 _WORD_DIRECTIONS: Final = 50
 
 #: The λ that a reader can move to: more than a choice is made among, and finer towards both ends.
-_TRADEOFFS: Final = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0)
+TRADEOFFS: Final = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0)
 
 #: Rows that the evidence is computed on; of more, a stratified sample.
 _MOST_ROWS: Final = 20_000
@@ -104,7 +104,7 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Iterator[Deta
     chosen = _fitted_path(automatic)
     found = replace(
         found,
-        tradeoffs=_TRADEOFFS if fits else (),
+        tradeoffs=TRADEOFFS if fits else (),
         path=chosen[0] if chosen else None,
         chosen=chosen[1] if chosen else None,
         method=chosen[2] if chosen else None,
@@ -234,7 +234,7 @@ def _fit_path(subject: Subject, rows: Integers) -> list[Any] | Failure | None:
     if subject.family is None:
         return None
     fits = []
-    for tradeoff in _TRADEOFFS:
+    for tradeoff in TRADEOFFS:
         fitted = subject.evaluator.fit("path", subject.family.at(tradeoff), rows)
         if isinstance(fitted, Failure):
             return Failure(f"No view along λ: the fit at λ = {tradeoff:g} failed: {fitted.reason}")

@@ -210,6 +210,8 @@ class Status:
         Splits that were asked for.
     partial : callable
         ``partial()`` returns the result so far; None before the first fit.
+    seconds_after : float or None
+        About how long the curve and the evidence will take after the table, or take still.
     """
 
     done: int
@@ -219,3 +221,4 @@ class Status:
     seconds_left: float | None
     n_splits: int
     partial: Callable[[], ComparisonResult | None]
+    seconds_after: float | None = None

@@ -14,7 +14,13 @@ import numpy as np
 
 from crossfade._typing import Floats
 from crossfade.blocks import MANY_ROWS
-from crossfade.comparison.details import Subject, count_steps, find_details, keeps_posteriors
+from crossfade.comparison.details import (
+    TRADEOFFS,
+    Subject,
+    count_steps,
+    find_details,
+    keeps_posteriors,
+)
 from crossfade.comparison.models import ModelFamily
 from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.comparison.standings import Standings, lambda_of, n_chosen
@@ -59,6 +65,7 @@ class Run(Standings):
     under_way: dict[Task, float] = field(default_factory=dict)
     tradeoffs: dict[str, float | str | None] = field(default_factory=dict)
     kinds: dict[str, Any] = field(default_factory=dict)
+    later: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -250,6 +257,37 @@ class Run(Standings):
             left = min(left, _TABLE_SHARE * limit - (perf_counter() - self.started))
         return max(left, 0.0)
 
+    def _seconds_after(self) -> float | None:
+        """Return about how long what follows the table takes; None before every model was fitted.
+
+        The steps of the curve and of the evidence, by what the table's fits took.
+        """
+        fitted = self._fitted()
+        if self.finished_table:
+            left = sum(self.later[max(len(self.later) - (self.total - self.done), 0) :])
+        elif not all(self.results[name] for name in fitted) or not fitted:
+            return None
+        else:
+            self.later = self._later_steps() if self.settings.curve else []
+            left = sum(self.later)
+        limit = self.settings.time_limit
+        return left if limit is None else min(left, limit - (perf_counter() - self.started))
+
+    def _later_steps(self) -> list[float]:
+        fit = {name: self.spent[name] / max(self.finished[name], 1) for name in self.models}
+        best, family = self._best(), self._best_family()
+        ends = [] if family is None else [fit.get(name, 0.0) for name in self._ends(family)]
+        sizes = curve_sizes(len(self.splits[0].train), len(self.evaluator.classes))
+        # Each end at all sizes but the last, and the best model at one of half the rows.
+        split = sum(ends) * sum(sizes[:-1]) / sizes[-1] + 0.5 * fit[best]
+        steps = [split] * max(_FEWEST_CURVE_SPLITS, self.need[best] // _TABLE_SPLITS)
+        if self.settings.evidence:
+            chosen = [fit[name] for name in self._choosing(family)]
+            path = sum(chosen) + len(TRADEOFFS) * max(ends, default=0.0)
+            n_splits = count_steps(self.need[best]) - 1
+            steps += [path * (1.0 + self.ratio), *[sum(ends)] * n_splits]
+        return steps
+
     def _step(self, text: str, done: int | None = None) -> None:
         self.done = self.done + 1 if done is None else done
         if self.settings.progress is not None:
@@ -261,7 +299,8 @@ class Run(Standings):
             return
         doing = [f"{name}, split {number + 1}" for name, number in self.under_way]
         left = self._seconds_left() if doing else None
-        workers = max(1, len(doing))
+        # Models of one kind are fitted in one go.
+        workers = max(1, len({(self.kinds[name], number) for name, number in self.under_way}))
         self.settings.watch(
             Status(
                 done=self.done,
@@ -269,6 +308,7 @@ class Run(Standings):
                 doing=" and ".join(doing) or text,
                 seconds=perf_counter() - self.started,
                 seconds_left=None if left is None else left / workers,
+                seconds_after=self._seconds_after() if left is not None or not doing else None,
                 n_splits=len(self.splits),
                 partial=self._partial,
             )
@@ -330,21 +370,28 @@ class Run(Standings):
         limit = self.settings.time_limit
         return limit is not None and perf_counter() - self.started > 0.99 * limit
 
+    def _choosing(self, family: ModelFamily | None) -> list[str]:
+        """Return the models that choose λ and are fitted to all rows for the evidence."""
+        members = () if family is None else family.members
+        return [
+            name
+            for name in self._fitted()
+            if self.tradeoffs[name] == "auto"
+            and (name in members or hasattr(self.models[name], "density"))
+        ]
+
     def _find_details(self, best: str, family: ModelFamily | None) -> Iterator[Details]:
         """Yield the evidence so far, ever more of it."""
         self._tell("naive Bayes on all rows")
         everything = np.arange(self.problem.data.n_rows)
         automatic = None
-        for name, model in self.models.items():
-            chooses = self.tradeoffs[name] == "auto" and name in self._fitted()
-            of_family = family is not None and name in family.members
-            if chooses and (of_family or hasattr(model, "density")):
-                fitted = self.evaluator.fit(name, model, everything)
-                if isinstance(fitted, Failure):
-                    continue
-                automatic = fitted if of_family else automatic
-                own = getattr(fitted, "density_report_", ())
-                self.report = max(self.report, tuple(own), key=n_chosen)
+        for name in self._choosing(family):
+            fitted = self.evaluator.fit(name, self.models[name], everything)
+            if isinstance(fitted, Failure):
+                continue
+            automatic = fitted if family is not None and name in family.members else automatic
+            own = getattr(fitted, "density_report_", ())
+            self.report = max(self.report, tuple(own), key=n_chosen)
         subject = Subject(
             evaluator=self.evaluator.afresh(),
             schema=self.problem.table.schema,
