@@ -12,9 +12,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
-from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.feature_selection import RFE, SequentialFeatureSelector
+from sklearn.frozen import FrozenEstimator
+from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -111,6 +115,42 @@ def test_calibration_voting_bagging_and_one_against_the_rest(iris):
     assert votes.fit(X, y).score(X, y) > 0.9
     assert BaggingClassifier(NaiveBayes(tradeoff=1), 3, random_state=0).fit(X, y).score(X, y) > 0.9
     assert OneVsRestClassifier(GaussianDiscriminant(tradeoff=0)).fit(X, y).score(X, y) > 0.9
+
+
+def test_frozen_models_stacks_and_chains(iris):
+    X, y = iris
+    frozen = FrozenEstimator(NaiveBayes(tradeoff=1).fit(X, y))
+    for method in ("sigmoid", "isotonic", "temperature"):
+        assert CalibratedClassifierCV(frozen, method=method).fit(X, y).score(X, y) > 0.9
+    stack = StackingClassifier([("a", frozen), ("b", GaussianDiscriminant(tradeoff=1))], cv=3)
+    assert stack.fit(X, y).score(X, y) > 0.9
+    labels = np.c_[y == 0, y == 2]
+    chain = ClassifierChain(GaussianDiscriminant(tradeoff=0)).fit(X, labels)
+    assert chain.score(X, labels) > 0.9
+
+
+def test_inspection_and_selection_of_columns():
+    # Of three columns the last alone tells the classes apart, of a table with text in it.
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 60)
+    table = pd.DataFrame(
+        {
+            "c": rng.choice(["a", "b"], 120),
+            "n": rng.normal(size=120),
+            "told": y + rng.normal(size=120) / 9,
+        }
+    )
+    model = NaiveBayes(tradeoff=0.5).fit(table, y)
+    importance = permutation_importance(model, table, y, n_repeats=2, random_state=0)
+    assert importance.importances_mean.argmax() == 2
+    at = partial_dependence(model, table, ["told"], grid_resolution=5)["average"][0]
+    assert (np.diff(at) > 0).all()
+    numbers = table[["n", "told"]]
+    for selector in (
+        SequentialFeatureSelector(NaiveBayes(tradeoff=1), n_features_to_select=1, cv=3),
+        RFE(NaiveBayes(tradeoff=0, shared_variance=True), n_features_to_select=1),
+    ):
+        assert selector.fit(numbers, y).get_feature_names_out().tolist() == ["told"]
 
 
 @pytest.mark.parametrize("tradeoff", TRADEOFFS)
