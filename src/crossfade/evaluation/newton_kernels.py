@@ -165,10 +165,6 @@ def _newton(design: Floats, y: Integers, l2: float, theta: Floats) -> None:
     hessian = np.empty((n_others * side, n_others * side))
     trial = np.empty((n_others, side))
     value = _probabilities(design, theta, y, probabilities)
-    if not value <= n_rows * math.log(n_others + 1.0):
-        # Far out where few rows were separated, Newton's steps are short: better from nothing.
-        theta[:] = 0.0
-        value = _probabilities(design, theta, y, probabilities)
     for _ in range(_NEWTON_STEPS):
         _gradient(design, y, probabilities, gradient)
         value += _penalised(theta, l2, gradient)
