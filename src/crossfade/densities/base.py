@@ -180,10 +180,10 @@ class Density(ExponentialFamily):
         """Return the bound density with counts, sums, prior and standardisation."""
 
     def prior_of_sums(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats] | None:
-        """Return the prior's counts and sums where they are a share of the rows, else None.
+        """Return the prior's counts and sums where they follow from the rows' own, else None.
 
-        Override where :meth:`bind` gives pseudo-rows in proportion to rows: standard errors then
-        count what a row adds to them.
+        Override where :meth:`bind` gives pseudo-rows that rows move, as those at a class's mean:
+        standard errors then count how. A factor's prior follows from that factor's rows.
 
         Shapes: counts (n_classes, n_factors); sums (n_classes, n_statistics).
         """

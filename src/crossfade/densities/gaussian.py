@@ -123,22 +123,28 @@ class Gaussian(Standardised, Univariate):
             powers = PowerSums(total, first.sum(axis=0), second.sum(axis=0), third, fourth)
             squares = fourth_moments(powers, offset, inverse)
             scales[new.n_features :] = statistic_scales(squares, mean[new.n_features :])
-        smoothing = np.where(constant, 0.0, self.var_smoothing)
-        # Pseudo-rows at the class's mean that spread as the rows of all classes do about theirs.
-        centre = safe_mean(z1, counts)
-        within = np.maximum(z2 - counts * centre**2, 0.0).sum(axis=0) / np.maximum(total, 1e-300)
-        rows = np.where(counts > 0, self.shrinkage_rows, 0.0)
+        prior_counts, prior_sums = new.prior_of_sums(counts, sums)
         return Bound(
             density=new,
             counts=counts,
             sums=sums,
-            prior_counts=rows,
-            prior_sums=np.hstack(
-                [rows * centre, rows * (centre**2 + within) + (counts + rows) * smoothing]
-            ),
+            prior_counts=prior_counts,
+            prior_sums=prior_sums,
             statistic_mean=mean,
             statistic_scale=scales,
         )
+
+    def prior_of_sums(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats]:
+        d = self.n_features
+        z1, z2, total = sums[:, :d], sums[:, d:], counts.sum(axis=0)
+        # Pseudo-rows at the class's mean that spread as the rows of all classes do about theirs.
+        centre = safe_mean(z1, counts)
+        within = safe_mean(np.maximum(z2 - counts * centre**2, 0.0).sum(axis=0), total)
+        rows = np.where(counts > 0, self.shrinkage_rows, 0.0)
+        variance = safe_mean(z2.sum(axis=0), total) - safe_mean(z1.sum(axis=0), total) ** 2
+        smoothing = np.where(self._still, 0.0, self.var_smoothing * variance)
+        squares = rows * (centre**2 + within) + (counts + rows) * smoothing
+        return rows, np.hstack([rows * centre, squares])
 
     def _located(self, location: Floats, scale: Floats, constant: Any) -> Self:
         new = copy.copy(self)

@@ -353,7 +353,7 @@ class MultivariateGaussian(StandardisedGaussian):
         return statistic_scales(squares, mean)
 
     def prior_of_sums(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats] | None:
-        if not self.shrinkage and not self.pooling:
+        if not self.shrinkage and not self.shrinkage_rows and not self.pooling:
             return None
         n = counts[:, 0]
         if self.shared:

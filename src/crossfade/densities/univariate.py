@@ -208,11 +208,9 @@ class Univariate(Density):
 
     def bind(self, summary: Any) -> Bound:
         counts, sums, squares = summary
-        prior_counts, prior_sums = self.column_prior(counts, self.by_column(sums))
         new = copy.copy(self)
         new._still = counts.sum(axis=0) == 0.0
-        prior_counts = np.where(new._still, 0.0, prior_counts)
-        prior_sums = np.where(new._still[:, None], 0.0, prior_sums)
+        prior_counts, prior_sums = new.prior_of_sums(counts, sums)
         totals = counts.sum(axis=0)[self.factors]
         mean = safe_mean(sums.sum(axis=0), totals)
         scale = np.ones(self.n_statistics)
@@ -224,10 +222,15 @@ class Univariate(Density):
             counts=counts,
             sums=sums,
             prior_counts=prior_counts,
-            prior_sums=self.flattened(prior_sums),
+            prior_sums=prior_sums,
             statistic_mean=mean,
             statistic_scale=scale,
         )
+
+    def prior_of_sums(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats]:
+        prior_counts, prior_sums = self.column_prior(counts, self.by_column(sums))
+        prior_counts = np.where(self._still, 0.0, prior_counts)
+        return prior_counts, self.flattened(np.where(self._still[:, None], 0.0, prior_sums))
 
     def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
         statistics = self.by_column(self.sufficient_statistics(X))

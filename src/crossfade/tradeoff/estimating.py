@@ -258,10 +258,12 @@ def _own_gradients(
             if n_tied:
                 found[:, -n_tied:] -= over(scaled[:, passes.tied])
         if moving is not None:
-            statistics = density.sufficient_statistics(objective.rows.block(span))
+            X = objective.rows.block(span)
+            left_out, statistics = density.left_out(X), density.sufficient_statistics(X)
             statistics += 0.0 if rest is None else rest
+            there = np.ones((own.size, density.n_factors)) if left_out is None else 1.0 - left_out
             for k in range(n_classes):
-                found += lam * over(member[:, k, None]) * moving[0][k]
+                found += lam * over(there * member[:, k, None]) @ moving[0][k]
                 found += lam * over(statistics * member[:, k, None]) @ moving[1][k]
         return found
 
@@ -282,38 +284,52 @@ def _normaliser_gradient(objective: TradeoffObjective, theta: Floats) -> Floats:
 def _moving_prior(
     objective: TradeoffObjective, theta: Floats
 ) -> tuple[Sequence[Floats], Sequence[Floats]] | None:
-    """Return how a row of each class moves the prior's gradient: a constant, and by statistic."""
+    """Return how a row of each class moves the prior's gradient: by factor, and by statistic.
+
+    A factor's prior follows from that factor's rows: one number of each is moved at a time.
+    """
     density, bound, passes = objective.density, objective.bound, objective.passes
     if not (objective.tradeoff > 0.0 and objective.exact_labels):
         return None
     if density.prior_of_sums(bound.counts, bound.sums) is None:
         return None
-    slope = passes.at(theta).slope
+    slope, factors, step = passes.at(theta).slope, passes.factors, _STEP * passes.total
 
-    def gradient(counts: Floats, sums: Floats) -> Floats:
+    def pulls(counts: Floats, sums: Floats) -> Floats:
         prior = density.prior_of_sums(counts, sums)
         assert prior is not None
-        by_statistic = prior[0][:, passes.factors]
+        by_statistic = prior[0][:, factors]
         pull = slope * by_statistic - (prior[1] - by_statistic * passes.mean) / passes.scale
-        tied = pull[:, passes.tied].sum(axis=0) if passes.n_tied else np.zeros(0)
-        return objective.join(pull[:, passes.free], np.zeros(passes.n_classes), tied)
+        return np.asarray(pull)
 
-    def derivative(counts: Floats, sums: Floats) -> Floats:
-        step = _STEP * passes.total
-        ahead = gradient(bound.counts + step * counts, bound.sums + step * sums)
-        behind = gradient(bound.counts - step * counts, bound.sums - step * sums)
-        return (ahead - behind) / (2.0 * step)
+    def derivatives(counts: Floats, sums: Floats, moved: Integers) -> Floats:
+        """Return those in a number of each of some factors, by these factors."""
+        ahead = pulls(bound.counts + step * counts, bound.sums + step * sums)
+        change = (ahead - pulls(bound.counts - step * counts, bound.sums - step * sums)) / (
+            2 * step
+        )
+        found = np.zeros((moved.size, theta.size))
+        for row, factor in zip(found, moved, strict=True):
+            own = np.where(factors == factor, change, 0.0)
+            tied = own[:, passes.tied].sum(axis=0) if passes.n_tied else np.zeros(0)
+            row[:] = objective.join(own[:, passes.free], np.zeros(passes.n_classes), tied)
+        return found
 
-    constants, slopes = [], []
-    nothing = np.zeros_like(bound.counts), np.zeros_like(bound.sums)
+    every, constants, slopes = np.arange(density.n_factors), [], []
+    number = np.zeros(factors.size, dtype=np.int64)  # of a statistic in its factor
+    for factor in every:
+        own = np.flatnonzero(factors == factor)
+        number[own] = np.arange(own.size)
+    no_counts, no_sums = np.zeros_like(bound.counts), np.zeros_like(bound.sums)
     for k in range(passes.n_classes):
-        one = nothing[0].copy()
-        one[k] = 1.0
-        constants.append(derivative(one, nothing[1]))
-        rows = []
-        for statistic in range(bound.sums.shape[1]):
-            moved = nothing[1].copy()
-            moved[k, statistic] = 1.0
-            rows.append(derivative(nothing[0], moved))
-        slopes.append(np.array(rows))
+        counts = no_counts.copy()
+        counts[k] = 1.0
+        constants.append(derivatives(counts, no_sums, every))
+        by_statistic = np.zeros((factors.size, theta.size))
+        for one in range(number.max(initial=-1) + 1):
+            moved = np.flatnonzero(number == one)
+            sums = no_sums.copy()
+            sums[k, moved] = 1.0
+            by_statistic[moved] = derivatives(no_counts, sums, factors[moved])
+        slopes.append(by_statistic)
     return constants, slopes
