@@ -77,6 +77,7 @@ def load(
     missing_values: Collection[str] = (),
     text: Collection[str] = (),
     separator: str | None = None,
+    encoding: str | None = None,
     drop: Collection[str] = (),
     unlabelled: bool = False,
 ) -> Dataset:
@@ -90,7 +91,7 @@ def load(
         :func:`data_directory`, folder and suffix optional ("pima", "statlog/vehicle").
     target : str, optional
         The column of classes in a file; by default the one called "target". Not for bundled data.
-    missing_values, text, separator, drop
+    missing_values, text, separator, encoding, drop
         As for :func:`~crossfade.io.reading.read_file`.
     unlabelled : bool, default=False
         Whether rows without a target stay; else they are left out.
@@ -117,7 +118,12 @@ def load(
     from crossfade.io.reading import read_file
 
     table = read_file(
-        path, missing_values=missing_values, text=text, separator=separator, drop=drop
+        path,
+        missing_values=missing_values,
+        text=text,
+        separator=separator,
+        encoding=encoding,
+        drop=drop,
     )
     return _from_file(path, target, table, unlabelled)
 

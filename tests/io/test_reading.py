@@ -20,6 +20,7 @@ from crossfade.errors import DataError, MissingExtraError
 from crossfade.io import cells as types
 from crossfade.io import scan, text
 from crossfade.io.batches import read_batches
+from crossfade.io.encoding import as_utf8
 from crossfade.io.reading import read_file, read_table
 from crossfade.io.target import split_target
 from tests.table.tables import HOSTILE
@@ -259,8 +260,7 @@ def test_blank_lines_are_skipped_and_counted(
         ('a"b,c"d\n1,2\n', "t.csv: expected 2 fields as in the header, separated by commas, got 1"),
         (f"{'x' * 200_000},b\n1,2\n", "t.csv: expected a header of column names, got a line that"),
         (b"a\nx\n\xe9\n", "t.csv: expected text encoded as UTF-8, got byte 0xe9 in line 3, which "
-         "is probably Windows-1252 (Latin-1); save it again as UTF-8 (iconv -f WINDOWS-1252 -t"),
-        ("a\n1\n".encode("utf-16"), "t.csv: expected text encoded as UTF-8, got UTF-16; save it"),
+         "is probably Windows-1252 (Latin-1), as Excel writes CSV; name the encoding (--encoding"),
         (b"a,b\n1,\0\n", "t.csv: expected a text table, got binary data (line 2 holds a zero byte"),
         (b"PK\x03\x04...", "t.csv: expected a text table, got a zip or Excel file; save the sheet"),
         (
@@ -551,3 +551,111 @@ def test_values_that_hardly_are_some_are_told(write: Any, cells: list[str], told
     assert len(notes) == (told is not None)
     assert not notes or notes[0].startswith(str(told))
     assert read_file(write("c\n" + "\n".join(cells * 5) + "\n"), drop=["c"]).notes == ()
+
+
+# -- encodings -----------------------------------------------------------------------------------
+
+SPELT = "größe,café\n1.5,Łódź\n2.5,naïve\n"
+LATIN = SPELT.replace("Łódź", "Ørsted")
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize(
+    ("encoding", "named", "text"),
+    [
+        ("utf-8", None, SPELT),
+        ("utf-8-sig", None, SPELT),
+        ("utf-8-sig", "cp1252", SPELT),  # the mark is surer than what is said
+        ("utf-16", None, SPELT),
+        ("utf-16-be", "UTF-16BE", SPELT),
+        ("utf-16-le", "utf_16_le", SPELT),
+        ("cp1252", "cp1252", LATIN),
+        ("latin-1", "latin-1", LATIN),
+        ("cp1250", "windows-1250", SPELT.replace("ï", "i")),
+        ("cp850", "cp850", LATIN),
+        ("shift_jis", "sjis", "名,前\n1.5,東\n2.5,京\n"),
+    ],
+)
+def test_an_encoding_is_told_by_the_mark_or_given(
+    tmp_path: Path, encoding: str, named: str | None, text: str, parts: bool
+) -> None:
+    (number, word), *rows = [line.split(",") for line in text.split()]
+    for compress in (bytes, gzip.compress):
+        path = tmp_path / ("t.csv.gz" if compress is gzip.compress else "t.csv")
+        path.write_bytes(compress(text.encode(encoding)))
+        if parts:
+            X, y, n_rows = scan(path, word, encoding=named).sample()
+            found = {**columns(X), word: y.to_list()}
+            assert n_rows == 2
+        else:
+            found = columns(read_table(path, encoding=named))
+        assert found == {number: [1.5, 2.5], word: [rows[0][1], rows[1][1]]}
+
+
+def test_excels_unicode_text_is_read_as_it_is(write: Any) -> None:
+    path = write("name\tgrößte Zahl\r\nÄnne\t1,5\r\nBó\t2,25\r\n".encode("utf-16"), "t.txt")
+    assert columns(read_table(path)) == {"name": ["Änne", "Bó"], "größte Zahl": [1.5, 2.25]}
+
+
+@pytest.mark.parametrize("size", [2, 7, 1 << 20])
+def test_what_is_read_in_parts_is_recoded_at_any_place(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(f"{i},é€😀\n" for i in range(500))
+    monkeypatch.setattr("crossfade.io.encoding._CHUNK", size)
+    for encoding in ("utf-16-le", "utf-16-be", "gb18030"):
+        file: Any = io.BufferedReader(io.BytesIO(text.encode(encoding)))  # type: ignore[arg-type]
+        assert as_utf8(file, "t.csv", encoding).read().decode() == text
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize(
+    ("data", "named", "sentence"),
+    [
+        (
+            LATIN.encode("cp1252"),
+            None,
+            "t.csv: expected text encoded as UTF-8, got byte 0xf6 in line 1, which is probably "
+            "Windows-1252 (Latin-1), as Excel writes CSV; name the encoding (--encoding cp1252), "
+            "or save the file again as UTF-8 (in a spreadsheet: CSV UTF-8)",
+        ),
+        (
+            b"a,b\n1,x\n2,M\x81ller\n",
+            None,
+            "t.csv: expected text encoded as UTF-8, got byte 0x81 in line 3, which is probably in "
+            "another encoding, perhaps that of DOS; name the encoding (--encoding cp850), or save "
+            "the file again as UTF-8 (in a spreadsheet: CSV UTF-8)",
+        ),
+        (
+            b"a,b\n1,x\n2,M\x81ller\n",
+            "cp1252",
+            "t.csv: expected text encoded as cp1252, got byte 0x81 in line 3; name another "
+            "encoding (--encoding), or save the file again as UTF-8",
+        ),
+        (
+            "a,b\n1,x\n".encode("utf-16-le"),
+            None,
+            "t.csv: expected text encoded as UTF-8, got what is probably UTF-16; name the "
+            "encoding (--encoding utf-16-le), or save the file again as UTF-8",
+        ),
+        (
+            SPELT.encode(),
+            "latin-11",
+            "encoding: expected the name of an encoding such as utf-8, cp1252 or utf-16, got "
+            "'latin-11'; did you mean 'latin-1'?",
+        ),
+        (
+            SPELT.encode(),
+            "base64",
+            "encoding: expected the name of an encoding such as utf-8, cp1252 or utf-16, got "
+            "'base64'; Excel's CSV is often cp1252",
+        ),
+    ],
+)
+def test_what_is_in_no_such_encoding_is_refused(
+    write: Any, data: bytes, named: str | None, sentence: str, parts: bool
+) -> None:
+    path = write(data)
+    with pytest.raises(DataError) as error:
+        scan(path, encoding=named) if parts else read_table(path, encoding=named)
+    assert str(error.value).removeprefix(f"{Path(path).parent}/") == sentence

@@ -14,6 +14,7 @@ from crossfade.commands.options import (
     Cost,
     Data,
     Drop,
+    Encoding,
     Json,
     Missing,
     ModelNames,
@@ -60,6 +61,7 @@ def compare(
     missing: Missing = None,
     text: Text = None,
     separator: Separator = None,
+    encoding: Encoding = None,
     batches: Batches = False,
     out: Annotated[
         Path | None,
@@ -91,7 +93,14 @@ def compare(
     costs = read_cost(cost)
     chosen = None if models == "default" else choose_models(models.split(","))
     table = open_table(
-        data, target, drop=drop, missing=missing, text=text, separator=separator, batches=batches
+        data,
+        target,
+        drop=drop,
+        missing=missing,
+        text=text,
+        separator=separator,
+        encoding=encoding,
+        batches=batches,
     ).named()
     with live_table() as watch:
         result = run(

@@ -41,6 +41,7 @@ def curve(
     missing: options.Missing = None,
     text: options.Text = None,
     separator: options.Separator = None,
+    encoding: options.Encoding = None,
     csv: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write every score, one row per split and size."),
@@ -73,7 +74,9 @@ def curve(
         {"--csv": csv, "--chart": chart, "--json": json, "--checkpoint": checkpoint}, data
     )
     chosen = choose_models(models.split(","))
-    table = open_table(data, target, drop=drop, missing=missing, text=text, separator=separator)
+    table = open_table(
+        data, target, drop=drop, missing=missing, text=text, separator=separator, encoding=encoding
+    )
     if extrapolate is not None:
         _check_ahead(extrapolate, _numbers(sizes), train_size, len(table.y))
     with live_progress(table.name) as progress:

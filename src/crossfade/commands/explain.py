@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Json, ModelFile, NewDataIfAny, Separator
+from crossfade.commands.options import Encoding, Json, ModelFile, NewDataIfAny, Separator
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,6 +34,7 @@ def explain(
         ),
     ] = None,
     separator: Separator = None,
+    encoding: Encoding = None,
     json: Json = None,
 ) -> None:
     """Show what each column adds to the log-odds of a row's predicted class.
@@ -55,7 +56,12 @@ def explain(
     check_outputs({"--json": json}, *(one for one in (model, data) if one is not None))
     saved = load_model(model)
     if data is None:
-        for option, value in (("--row", row), ("--against", against), ("--separator", separator)):
+        for option, value in (
+            ("--row", row),
+            ("--against", against),
+            ("--separator", separator),
+            ("--encoding", encoding),
+        ):
             if value is not None:
                 raise DataError(
                     f"{option}: expected a table of rows to choose from, got only a model; give "
@@ -65,7 +71,7 @@ def explain(
         return
     if row is None:
         raise DataError(f"--row: expected which row of {data} to explain, got none; give --row 1")
-    rows = NewRows(saved, data, separator=separator)
+    rows = NewRows(saved, data, separator=separator, encoding=encoding)
     table = rows.row(row)
     posterior = saved.estimator.predict_proba(table)[0]  # refuses what cannot be explained
     explanation = explained(saved.estimator, table)

@@ -10,6 +10,7 @@ from crossfade.commands.options import (
     Cost,
     Data,
     Drop,
+    Encoding,
     Missing,
     Seed,
     Separator,
@@ -32,6 +33,7 @@ def explore(
     missing: Missing = None,
     text: Text = None,
     separator: Separator = None,
+    encoding: Encoding = None,
 ) -> None:
     """Look at a comparison in the browser, and change columns, classes, models and λ.
 
@@ -42,6 +44,6 @@ def explore(
     from crossfade.commands.tables import open_table
 
     table = open_table(
-        data, target, drop=drop, missing=missing, text=text, separator=separator
+        data, target, drop=drop, missing=missing, text=text, separator=separator, encoding=encoding
     ).named()
     serve(table, host=host, port=port, random_state=seed, cost=read_cost(cost))

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Batches, Data, Drop, Missing, Seed, Separator, Target, Text
+from crossfade.commands.options import (
+    Batches,
+    Data,
+    Drop,
+    Encoding,
+    Missing,
+    Seed,
+    Separator,
+    Target,
+    Text,
+)
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
@@ -56,6 +66,7 @@ def fit(
     missing: Missing = None,
     text: Text = None,
     separator: Separator = None,
+    encoding: Encoding = None,
     batches: Batches = False,
     unlabelled: Annotated[
         bool,
@@ -130,6 +141,7 @@ def fit(
         missing=missing,
         text=text,
         separator=separator,
+        encoding=encoding,
         batches=batches or cluster is not None,
         sampled=model == "best",
         unlabelled=unlabelled,
@@ -194,7 +206,7 @@ def fit(
     elif intervals:
         lines += _keep_errors(estimator, table, **beside)
     if set(estimator.classes_.tolist()) == {False, True} and data not in datasets.bundled():
-        training["spelling"] = _spelling(data, table.target, separator)
+        training["spelling"] = _spelling(data, table.target, separator, encoding)
     terminal = console()
     for line in lines:
         terminal.print(plain(line), soft_wrap=True)
@@ -219,14 +231,16 @@ def fit(
     )
 
 
-def _spelling(data: str, target: str, separator: str | None) -> dict[str, str]:
+def _spelling(
+    data: str, target: str, separator: str | None, encoding: str | None
+) -> dict[str, str]:
     """Return how a text file writes the truth values of its target, by how Python does."""
     from crossfade.io.batches import file_format, read_batches, table_files
     from crossfade.io.cells import TRUTH
 
     found: dict[str, str] = {}
     if file_format(table_files(data)[0]) == "text":
-        for batch in read_batches(data, separator=separator):
+        for batch in read_batches(data, separator=separator, encoding=encoding):
             for cell in batch.frame[target].str.strip_chars().unique(maintain_order=True):
                 if cell in TRUTH:
                     found.setdefault(str(TRUTH[cell]), cell)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Json, Missing, Separator, Text
+from crossfade.commands.options import Encoding, Json, Missing, Separator, Text
 
 
 class FamilyName(StrEnum):
@@ -78,6 +78,7 @@ def glm(
     missing: Missing = None,
     text: Text = None,
     separator: Separator = None,
+    encoding: Encoding = None,
     json: Json = None,
 ) -> None:
     """Fit a generalised linear model with standard errors, tests and intervals.
@@ -93,7 +94,12 @@ def glm(
     columns = {"exposure": exposure, "trials": trials, "sample_weight": weights}
     used = columns_of(formula).union(filter(None, columns.values()))
     table = read_file(
-        data, missing_values=missing or (), text=text or (), separator=separator, only=used
+        data,
+        missing_values=missing or (),
+        text=text or (),
+        separator=separator,
+        encoding=encoding,
+        only=used,
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -27,18 +27,25 @@ class NewRows:
     `saved`: The model.
     `name`: A file, a folder or pattern of such files, or the name of a data set.
     `separator`: Character between cells, if it is neither comma nor tab.
+    `encoding`: Of text, if it is not UTF-8.
     `size`: About how many bytes of the file to read at a time.
     """
 
     def __init__(
-        self, saved: SavedModel, name: str, *, separator: str | None = None, size: int = 1 << 24
+        self,
+        saved: SavedModel,
+        name: str,
+        *,
+        separator: str | None = None,
+        encoding: str | None = None,
+        size: int = 1 << 24,
     ) -> None:
         self.saved = saved
         self.name = name
         self.matcher = Matcher(saved.schema, name, saved.about["missing_values"], self._read)
         self.extra: list[str] = []
         self.skipped = 0
-        self._separator = separator
+        self._how: dict[str, Any] = {"separator": separator, "encoding": encoding}
         self._size = size
 
     def batches(self) -> Iterator[tuple[Any, int]]:
@@ -82,7 +89,7 @@ class NewRows:
         if self.name in datasets.bundled():
             yield Batch(open_table(self.name).named().X, 1, Path(self.name))
             return
-        yield from read_batches(self.files, separator=self._separator, size=self._size)
+        yield from read_batches(self.files, **self._how, size=self._size)
 
     def notes(self) -> list[str]:
         """Return what was done to the rows, for the reader."""

@@ -57,6 +57,15 @@ Separator = Annotated[
     typer.Option(metavar="CHAR", help="Character between cells; found in the file if not given."),
 ]
 
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Encoding of the text, such as cp1252 (Excel's CSV) or latin-1; UTF-8 if not given, "
+        "and UTF-16 where the file begins with its mark.",
+    ),
+]
+
 # -- splits and models ---------------------------------------------------------------------------
 
 Splits = Annotated[int, typer.Option(help="Number of random splits.")]

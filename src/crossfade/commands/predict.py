@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Cost, ModelFile, NewData, Separator, read_cost
+from crossfade.commands.options import Cost, Encoding, ModelFile, NewData, Separator, read_cost
 
 _PARQUET = (".parquet", ".pq")
 
@@ -24,6 +24,7 @@ def predict(
         ),
     ] = None,
     separator: Separator = None,
+    encoding: Encoding = None,
     batch: Annotated[
         float, typer.Option(metavar="MB", help="How much of the file to read at a time.")
     ] = 16.0,
@@ -137,7 +138,9 @@ def predict(
         selection = read_costs(read_cost(cost), estimator.classes_.tolist())
 
     def read() -> NewRows:
-        return NewRows(saved, data, separator=separator, size=max(1, int(batch * 1e6)))
+        return NewRows(
+            saved, data, separator=separator, encoding=encoding, size=max(1, int(batch * 1e6))
+        )
 
     def answer(estimator: Any, table: Any) -> tuple[Any, list[bool] | None, Any, dict[str, Any]]:
         """Return decisions, which of them are rejected, probabilities, and further columns."""

@@ -59,6 +59,7 @@ def open_table(
     missing: Collection[str] | None = None,
     text: Collection[str] | None = None,
     separator: str | None = None,
+    encoding: str | None = None,
     batches: bool = False,
     sampled: bool = True,
     unlabelled: bool = False,
@@ -82,6 +83,7 @@ def open_table(
             missing_values=missing or (),
             text=text or (),
             separator=separator,
+            encoding=encoding,
         )
         return _open_large(name, label, source, sampled=sampled)
     data = datasets.load(
@@ -90,6 +92,7 @@ def open_table(
         missing_values=missing or (),
         text=text or (),
         separator=separator,
+        encoding=encoding,
         drop=drop or (),
         unlabelled=unlabelled,
     )

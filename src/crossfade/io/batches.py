@@ -6,10 +6,11 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
+from crossfade.io.encoding import check_encoding
 from crossfade.io.reading import is_parquet, no_parquet, opened, parse_text
 from crossfade.io.text import text_batches
 
@@ -99,6 +100,7 @@ def read_batches(
     path: str | Path | Sequence[Path],
     *,
     separator: str | None = None,
+    encoding: str | None = None,
     size: int = 1 << 24,
     empty: bool = False,
 ) -> Iterator[Batch]:
@@ -106,21 +108,24 @@ def read_batches(
 
     `empty`: Whether delimited text may have no rows, as it may among several files.
     """
+    check_encoding(encoding)
     files = table_files(path)
     found, empty_one = empty, empty or len(files) > 1
     for file in files:
         text = file_format(file) == "text"
-        for batch in _text(file, separator, size, empty_one) if text else _typed(file, size):
+        how: dict[str, Any] = {"separator": separator, "encoding": encoding}
+        how |= {"size": size, "empty": empty_one}
+        for batch in _text(file, **how) if text else _typed(file, size):
             found = found or batch.frame.height > 0
             yield batch
     if not found:
         raise DataError(f"{files[0]}: expected rows, got a table without any; add some")
 
 
-def _text(place: Path, separator: str | None, size: int, empty: bool) -> Iterator[Batch]:
+def _text(place: Path, **how: Any) -> Iterator[Batch]:
     first = 1
     with opened(place) as file:
-        for table in text_batches(file, str(place), separator, size, empty=empty):
+        for table in text_batches(file, str(place), **how):
             frame = parse_text(table, str(place))
             yield Batch(frame, first, place, len(table.blank), table.unnamed)
             first += frame.height

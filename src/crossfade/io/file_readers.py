@@ -107,14 +107,18 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def reader_of(
-    files: list[Path], missing: frozenset[str], text: frozenset[str], separator: str | None
+    files: list[Path],
+    missing: frozenset[str],
+    text: frozenset[str],
+    separator: str | None,
+    encoding: str | None,
 ) -> Reader:
     for file in files:
         with opened(file):
             pass  # says what is there instead
     kind = file_format(files[0])
     if kind == "text":
-        return TextReader(files, missing, text, separator)
+        return TextReader(files, missing, text, separator, encoding)
     return ArrowReader(files, missing, is_arrow=kind == "Arrow")
 
 
@@ -222,9 +226,11 @@ class TextReader(Reader):
         missing: frozenset[str],
         text: frozenset[str],
         separator: str | None,
+        encoding: str | None,
     ) -> None:
         super().__init__(files)
-        self._missing, self._text, self._separator = missing, text, separator
+        self._missing, self._text = missing, text
+        self._how: dict[str, Any] = {"separator": separator, "encoding": encoding}
         self._readings: dict[str, CellReading] | None = None  # of all columns with cells
         heads = self._opened(lambda file: next(iter(self._batches(file))))
         names = [head.frame.columns for head in heads]
@@ -236,7 +242,7 @@ class TextReader(Reader):
     def _batches(self, file: Path) -> Iterator[Batch]:
         # One file of many may have no rows.
         empty = len(self.files) > 1
-        yield from read_batches(file, separator=self._separator, empty=empty)
+        yield from read_batches(file, **self._how, empty=empty)
 
     def _raw(self, file: Path) -> Iterator[Batch]:
         yield from (batch for batch in self._batches(file) if batch.frame.height)

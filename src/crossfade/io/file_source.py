@@ -49,6 +49,7 @@ def scan(
     missing_values: Collection[str] = (),
     text: Collection[str] = (),
     separator: str | None = None,
+    encoding: str | None = None,
 ) -> FileSource:
     """Return the rows of table files as a source that ``fit`` reads some at a time.
 
@@ -71,6 +72,9 @@ def scan(
         Columns of delimited text to read as text, such as codes.
     separator : str, optional
         Character between the cells of delimited text, if neither comma nor tab.
+    encoding : str, optional
+        Encoding of delimited text, such as "cp1252"; UTF-8, or what a byte-order mark tells, if
+        not given.
 
     Returns
     -------
@@ -103,7 +107,7 @@ def scan(
     """
     files = table_files(path)
     as_they_stand = frozenset(text) | (frozenset(drop) - {target})
-    reader = reader_of(files, frozenset(missing_values), as_they_stand, separator)
+    reader = reader_of(files, frozenset(missing_values), as_they_stand, separator, encoding)
     return FileSource(reader, target, columns, frozenset(drop))
 
 

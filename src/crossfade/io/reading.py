@@ -14,6 +14,7 @@ from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.files import refuse_device
 from crossfade.io.cells import TableFile, typed_table
+from crossfade.io.encoding import check_encoding
 from crossfade.io.text import Delimited, blank_lines, check_text, header_notes
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def read_file(
     path: str | Path,
     *,
     separator: str | None = None,
+    encoding: str | None = None,
     missing_values: Collection[str] = (),
     text: Collection[str] = (),
     drop: Collection[str] = (),
@@ -44,6 +46,7 @@ def read_file(
     place = Path(path)
     if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
         raise DataError(f"separator: expected one character, got {separator!r}; for instance ';'")
+    check_encoding(encoding)
     if isinstance(missing_values, str):
         missing_values = (missing_values,)
     parquet, notes = is_parquet(place), []
@@ -55,7 +58,7 @@ def read_file(
         check_columns(text, frame.columns, "text")
         text = frame.columns
     else:
-        table = check_text(raw, str(place), separator)
+        table = check_text(raw, str(place), separator, encoding)
         frame = parse_text(table, str(place))
         notes = [*header_notes(table.names, table.unnamed), *blank_lines(len(table.blank))]
         check_columns(text, frame.columns, "text")

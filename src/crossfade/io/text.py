@@ -15,12 +15,13 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from crossfade._checks import counted, listed, show
 from crossfade.errors import DataError
+from crossfade.io.encoding import as_utf8, not_utf8, zero_byte
 
 _CHUNK = 1 << 22
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -62,9 +63,12 @@ class Delimited:
     unnamed: tuple[str, ...] = ()
 
 
-def check_text(raw: bytes, path: str, separator: str | None) -> Delimited:
+def check_text(
+    raw: bytes, path: str, separator: str | None, encoding: str | None = None
+) -> Delimited:
     """Return the text as a proper table."""
-    data = _decoded(_decompressed(raw, path), path)
+    file = cast(BinaryIO, io.BufferedReader(cast(Any, io.BytesIO(_decompressed(raw, path)))))
+    data = _decoded(as_utf8(file, path, encoding).read(), path)
     _, separator, names, unnamed = _header(data, path, separator)
     n_records, blank = _check_records(data, separator, len(names), path)
     if n_records - len(blank) == 1:
@@ -74,7 +78,13 @@ def check_text(raw: bytes, path: str, separator: str | None) -> Delimited:
 
 
 def text_batches(
-    file: BinaryIO, path: str, separator: str | None, size: int = _CHUNK, *, empty: bool = False
+    file: BinaryIO,
+    path: str,
+    separator: str | None,
+    size: int = _CHUNK,
+    *,
+    empty: bool = False,
+    encoding: str | None = None,
 ) -> Iterator[Delimited]:
     """Yield a file as proper tables of some rows each, one after the other.
 
@@ -82,6 +92,10 @@ def text_batches(
     """
     if file.peek(2)[:2] == b"\x1f\x8b":  # type: ignore[attr-defined]
         file = cast(BinaryIO, gzip.GzipFile(fileobj=file))
+    try:
+        file = as_utf8(file, path, encoding)
+    except (EOFError, OSError, zlib.error) as error:
+        raise _damaged(error, path) from None
     parts = _whole_records(_blocks(file, path, size), path, size)
     first = _decoded(next(parts, b""), path)
     end, separator, names, unnamed = _header(first, path, separator)
@@ -187,11 +201,6 @@ def _decompressed(raw: bytes, path: str) -> bytes:
 
 def _decoded(data: bytes, path: str) -> bytes:
     """Return UTF-8 without byte-order mark, with plain newlines, ending in just one."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(
-            f"{path}: expected text encoded as UTF-8, got UTF-16; save it again as UTF-8 (iconv -f "
-            "UTF-16 -t UTF-8; in a spreadsheet: CSV UTF-8)"
-        )
     data = data.removeprefix(b"\xef\xbb\xbf")
     for begin, told in _OTHERS.items():
         if data[:10].lower().startswith(begin.lower()):
@@ -208,19 +217,12 @@ def _decoded(data: bytes, path: str) -> bytes:
 def _check_encoding(data: bytes, path: str, line: int = 1) -> None:
     """Refuse what is not UTF-8, `data` beginning in this line of the file."""
     if b"\0" in data:
-        raise DataError(
-            f"{path}: expected a text table, got binary data (line "
-            f"{data.count(10, 0, data.index(0)) + line} holds a zero byte); save it as CSV"
-        )
+        raise zero_byte(data, path, data.count(b"\n", 0, data.index(0)) + line)
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        line += data.count(b"\n", 0, error.start)
-        raise DataError(
-            f"{path}: expected text encoded as UTF-8, got byte 0x{data[error.start]:02x} in line "
-            f"{line}, which is probably Windows-1252 (Latin-1); save it again as UTF-8 (iconv -f "
-            "WINDOWS-1252 -t UTF-8; in a spreadsheet: CSV UTF-8)"
-        ) from None
+        at = error.start
+        raise not_utf8(data, at, path, data.count(b"\n", 0, at) + line) from None
 
 
 def _header_end(data: bytes, path: str) -> int:
