@@ -301,11 +301,10 @@ def test_names_that_begin_as_compressed_files_do(write: Any, name: str) -> None:
             ["Unnamed: 0", "a", "b", "c", "Unnamed: 4"],
             "Columns without a name are called 'Unnamed: 0', 'Unnamed: 4'.",
         ),
+        ("a,,b", ["a", "Unnamed: 1", "b"], "A column without a name is called 'Unnamed: 1'."),
     ],
 )
-def test_columns_at_the_ends_may_lack_a_name(
-    write: Any, header: str, names: Any, told: str
-) -> None:
+def test_columns_may_lack_a_name(write: Any, header: str, names: Any, told: str) -> None:
     cells = [*map(str, range(len(names)))]
     path = write(f"{header}\n{','.join(cells)}\n{','.join(cells)}\n")
     read = read_file(path)
@@ -338,8 +337,34 @@ def test_a_row_in_place_of_the_names_is_told(write: Any, header: str, number: st
     assert source.notes == expected
 
 
-@pytest.mark.parametrize("header", ["a,,b", ",,a,b", "Title,,,", ",a", "a,"])
-def test_other_columns_must_have_one(write: Any, header: str) -> None:
+@pytest.mark.parametrize(
+    ("header", "row", "told"),
+    [
+        ("a,,b", "1,,2", "A column without a name and without cells is left out."),
+        ("a,b,", "1,2,", "A column without a name and without cells is left out."),
+        ("a,b, ,,,", '1,2, ,"",,', "4 columns without a name and without cells are left out."),
+        (",a,,b,,", ",1,,2,,", "4 columns without a name and without cells are left out."),
+    ],
+)
+def test_columns_without_a_name_and_cells_are_left_out(
+    write: Any, header: str, row: str, told: str
+) -> None:
+    path = write(f"{header}\n{row}\n\n{row}\n")
+    read = read_file(path)
+    assert columns(read.frame) == {"a": [1, 1], "b": [2, 2]}
+    assert read.notes == (told, "1 blank line was skipped.")
+    some = next(iter(read_batches(path))).frame
+    assert columns(some.select("a", "b")) == {"a": ["1", "1"], "b": ["2", "2"]}
+
+
+def test_a_column_without_a_name_and_with_one_cell_is_one(write: Any) -> None:
+    read = read_file(write("a,,b\n1,,2\n1,x,2\n"))
+    assert columns(read.frame) == {"a": [1, 1], "Unnamed: 1": [None, "x"], "b": [2, 2]}
+    assert read.notes == ("A column without a name is called 'Unnamed: 1'.",)
+
+
+@pytest.mark.parametrize("header", [",,a,b", "Title,,,", ",a", "a,"])
+def test_most_columns_must_have_one(write: Any, header: str) -> None:
     n = header.count(",") + 1
     remedy = "delete what stands above" if "Title" in header else "name it, or leave it out"
     with pytest.raises(DataError, match=rf"a name for every column, got none.*of {n} .*; {remedy}"):

@@ -60,11 +60,19 @@ def read_file(
     else:
         table = check_text(raw, str(place), separator, encoding)
         frame = parse_text(table, str(place))
-        notes = [*header_notes(table.names, table.unnamed), *blank_lines(len(table.blank))]
+        frame, empty = _without_empty(frame, table.unnamed)
+        named = [name for name in table.unnamed if name not in empty]
+        notes = [*header_notes(table.names, named, empty), *blank_lines(len(table.blank))]
         check_columns(text, frame.columns, "text")
     unjudged = {*drop, *(set() if only is None else set(frame.columns).difference(only))}
     read = typed_table(frame, str(place), frozenset(missing_values), frozenset(text), unjudged)
     return read._replace(notes=(*notes, *read.notes))
+
+
+def _without_empty(frame: pl.DataFrame, unnamed: Collection[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Return a frame without those columns without a name that have no cells, and these."""
+    empty = [name for name in unnamed if not (frame[name].str.strip_chars() != "").any()]
+    return frame.drop(empty) if len(empty) < frame.width else frame, empty
 
 
 def is_parquet(place: Path) -> bool:

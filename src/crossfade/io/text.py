@@ -24,6 +24,8 @@ from crossfade.errors import DataError
 from crossfade.io.encoding import as_utf8, not_utf8, zero_byte
 
 _CHUNK = 1 << 22
+#: Bytes below the header that tell whether columns without a name are empty.
+_HEAD = 1 << 16
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _OTHER_SEPARATORS = {" ": "space", ":": "colon"}
 #: A name that is hardly one: a number with decimals or a sign.
@@ -98,8 +100,10 @@ def text_batches(
         raise _damaged(error, path) from None
     parts = _whole_records(_blocks(file, path, size), path, size)
     first = _decoded(next(parts, b""), path)
+    if _header_end(first, path) == len(first) - 1:
+        first += next(parts, b"")
     end, separator, names, unnamed = _header(first, path, separator)
-    header, body = first[: end + 1], first[end + 1 :] or next(parts, b"")
+    header, body = first[: end + 1], first[end + 1 :]
     if not body:
         if not empty:
             raise _no_rows(names, path)
@@ -172,7 +176,7 @@ def _header(
         )
     separator = separator or _sniffed(header, path)
     names = _names(header, separator, path)
-    given = _with_ends_named(names)
+    given = _all_named(names, data[end + 1 :][:_HEAD], separator)
     check_names(given, path)
     return end, separator, given, tuple(name for name in given if name not in names)
 
@@ -255,16 +259,19 @@ def _names(header: str, separator: str, path: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in fields)
 
 
-def _with_ends_named(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names also for a first column of row names, and for columns beyond the last name.
+def _all_named(names: tuple[str, ...], below: bytes, separator: str) -> tuple[str, ...]:
+    """Return names also for columns that the header gives none, called as pandas calls them.
 
-    R and pandas write the one, spreadsheets the others; they are called as pandas calls them.
+    R and pandas give none to row names, spreadsheets none to an empty column.
     """
-    last = max((i for i, name in enumerate(names) if name), default=0)
-    unnamed = [i for i, name in enumerate(names) if not name and (i == 0 or i > last)]
+    unnamed = [i for i, name in enumerate(names) if not name]
     if 2 * len(unnamed) >= len(names):
-        return names  # hardly the line of the names
-    return tuple(f"Unnamed: {i}" if i in unnamed else name for i, name in enumerate(names))
+        # Hardly the line of the names, unless these columns are empty.
+        text = io.StringIO(below.decode(errors="replace"), newline="")
+        for row in csv.reader(text, delimiter=separator):
+            if any(cell.strip() for i in unnamed for cell in row[i : i + 1]):
+                return names
+    return tuple(name or f"Unnamed: {i}" for i, name in enumerate(names))
 
 
 def check_names(names: Sequence[str], path: str) -> None:
@@ -345,9 +352,18 @@ def _check_records(
     return int(fields.size), tuple(blank)
 
 
-def header_notes(names: Sequence[str], unnamed: Sequence[str]) -> list[str]:
-    """Return notes on columns that the header does not name, and on a header that may be a row."""
+def header_notes(
+    names: Sequence[str], unnamed: Sequence[str], empty: Sequence[str] = ()
+) -> list[str]:
+    """Return notes on columns that the header does not name, and on a header that may be a row.
+
+    `empty`: Columns without a name that are left out.
+    """
     notes = []
+    if empty:
+        called = "A column" if len(empty) == 1 else f"{len(empty)} columns"
+        verb = "is" if len(empty) == 1 else "are"
+        notes.append(f"{called} without a name and without cells {verb} left out.")
     if unnamed:
         called = "A column without a name is" if len(unnamed) == 1 else "Columns without a name are"
         notes.append(f"{called} called {listed(unnamed)}.")
