@@ -1,6 +1,6 @@
 """Formulas become MathML while the pages are built, so that no page fetches a script to show them.
 
-``$…$`` is a formula in the line, ``$$ … $$`` on lines of their own a displayed one; code is left
+``$…$`` is a formula in the line, ``$$ … $$`` between other lines a displayed one; code is left
 alone.
 """
 
@@ -14,7 +14,7 @@ from latex2mathml.converter import convert
 # Code first: what stands in it is not a formula.
 _TOKEN = re.compile(
     r"(?P<code>^```.*?^```$|`[^`\n]+`)"
-    r"|^\$\$\n(?P<block>.*?)\n\$\$$"
+    r"|^\$\$\s*(?P<block>.*?)\s*\$\$$"
     r"|(?<![\\$])\$(?P<inline>[^\s$](?:[^$\n]*[^\s$])?)\$",
     re.MULTILINE | re.DOTALL,
 )
