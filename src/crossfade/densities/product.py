@@ -349,7 +349,11 @@ class Product(Density):
             own = np.flatnonzero((index >= s.start) & (index < s.stop))
             if own.size:
                 found = part.some_hessian(eta[:, s], index[own] - s.start)
-                dense[:, own[:, None], own] = found
+                first, end = int(own[0]), int(own[-1]) + 1
+                if end - first == own.size:
+                    dense[:, first:end, first:end] = found
+                else:
+                    dense[:, own[:, None], own] = found
         return dense
 
     def hessian_product(self, eta: Floats, direction: Floats) -> Floats:

@@ -53,20 +53,22 @@ class Indicated(NamedTuple):
     """Rows as the levels that they have of columns of several, and their other statistics.
 
     `levels` (L,), `columns` (q,): Places among the free statistics of the levels, and of the rest.
-    `ones` (n_samples, L): The levels' indicators, sparse.
+    `ones` (n_samples, L), `turned` (L, n_samples): The levels' indicators, sparse.
     `rest` (n_samples, q): The other statistics.
     """
 
     levels: Integers
     columns: Integers
     ones: Any
+    turned: Any
     rest: Floats
 
     def take(self, rows: slice | Integers) -> Indicated:
         """Return the same of some rows."""
         if isinstance(rows, slice) and rows.start == 0 and rows.stop >= len(self.rest):
             return self
-        return self._replace(ones=self.ones[rows], rest=self.rest[rows])
+        ones = self.ones[rows]
+        return self._replace(ones=ones, turned=ones.T, rest=self.rest[rows])
 
     def scores(self, slopes: Floats, out: Floats) -> Floats:
         """Return slopes_k·T_i, (n_samples, n_classes)."""
@@ -78,7 +80,7 @@ class Indicated(NamedTuple):
         """Return Σ_i R_ik T_i, (R.shape[1], n_free)."""
         found = np.empty((R.shape[1], self.levels.size + self.columns.size))
         found[:, self.columns] = R.T @ self.rest
-        found[:, self.levels] = (self.ones.T @ np.ascontiguousarray(R)).T
+        found[:, self.levels] = (self.turned @ np.ascontiguousarray(R)).T
         return found
 
 
@@ -150,7 +152,7 @@ class KeptStatistics:
         index = levels[levels >= 0]
         shape = n, own.size
         ones = scipy.sparse.csr_array((np.ones(index.size), index, ends), shape=shape)
-        return Indicated(own, rest, ones, others)
+        return Indicated(own, rest, ones, ones.T, others)
 
     def left_out(self, rows: slice | Integers) -> Floats | None:
         """Return how often each factor's A is left out of each row of a block, None for never."""

@@ -11,6 +11,7 @@ standardising adds to them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -98,9 +99,35 @@ class ByLevels:
         if gaps is not None:
             Z[:, :q][gaps[:, passes.free_factors[columns]] > 0.0] = 0.0
         self._Z = Z
+        self._gaps_filled = self._tied_gaps = np.zeros((n, 0))
+        #: Columns of the rest, standardised, that lack cells.
+        self._lacking = np.zeros(0, dtype=np.int64)
+        if gaps is not None:
+            lacks = gaps[:, passes.free_factors[columns]]
+            self._lacking = np.flatnonzero(lacks.any(axis=0))
+            self._gaps_filled = lacks[:, self._lacking]
+            self._tied_gaps = gaps[:, passes.factors[passes.tied]]
+        free, tied = np.flatnonzero(passes.free)[columns], np.flatnonzero(passes.tied)[:t]
+        index = np.concatenate([free, tied])
+        self._index, self._factors = index, passes.factors[index]
+        self._products = passes.scale[index] * passes.scale[index][:, None]
+        ties = np.arange(self._rest.size)[self._rest.tied]
+        places = [np.append(own[:-1], ties) for own in self._rest.own]
+        self._places = [np.ix_(place, place) for place in places]
+        self._own_places = [np.ix_(own, own) for own in self._rest.own]
         self._matrices: dict[int, Any] = {}
         self._scale = passes.free_scale[levels]
         self._shift = passes.free_mean[levels] / self._scale
+
+    @classmethod
+    def of(cls, objective: TradeoffObjective) -> ByLevels:
+        """Return the same; objectives at other λ and l2 have the rows in common."""
+        known: ByLevels | None = objective.passes.__dict__.get("_by_levels")
+        if known is None:
+            known = objective.passes.__dict__["_by_levels"] = cls(objective)
+        found = copy.copy(known)
+        found.objective = objective
+        return found
 
     def inverse(self, theta: Floats) -> Callable[[Floats], Floats] | None:
         """Return v ↦ H⁻¹v; None where that is not to be had so, as H may not be definite."""
@@ -190,7 +217,7 @@ class ByLevels:
         """
         passes, rest = self.objective.passes, self._rest
         k, q, n_levels = passes.n_classes, rest.columns.size, self.levels.size
-        posterior = log_normalise(passes.scores(theta))[1]
+        posterior = log_normalise(self._scores(theta))[1]
         weights = passes.rows.block_weights(slice(0, passes.rows.n_samples))
         weighed = posterior if weights is None else posterior * weights[:, None]
         spread = weighed * others(posterior)
@@ -210,7 +237,7 @@ class ByLevels:
         product = every.T @ every
         C[: k * (q + 1), : k * (q + 1)] = -product
         for c, (Z, tied) in enumerate(designs):
-            own, place = rest.own[c], np.ix_(rest.own[c], rest.own[c])
+            own, place = rest.own[c], self._own_places[c]
             if two:
                 C[place] = product[place]
                 B[:, c, own] = self._sums(spread[:, :1], Z)[:, 0]
@@ -230,6 +257,21 @@ class ByLevels:
         blocks = B[:, :, rest.offsets].copy()
         lost = np.zeros((k, 0)) if self._gaps is None else weighed.T @ self._gaps
         return blocks[:n_levels], B[:n_levels], C, blocks[-1], B[-1], lost
+
+    def _scores(self, theta: Floats) -> Floats:
+        """Return the scores of all rows, up to a term common to the classes."""
+        passes = self.objective.passes
+        placed = passes.kept.placed
+        assert placed is not None
+        slopes, offset, absent = passes.row_coefficients(theta)
+        of_levels = np.zeros((self.levels.size + 1, passes.n_classes))
+        of_levels[:-1] = slopes[:, self.levels].T
+        scores = of_levels[placed.level]
+        scores += placed.rest @ slopes[:, self._rest.columns].T
+        scores += offset
+        if absent is not None and self._gaps is not None:
+            scores += self._gaps @ absent.T
+        return scores
 
     def _sums(self, values: Floats, design: Floats) -> Floats:
         """Return Σ value_k · design over the rows of each level, of the base and of none.
@@ -253,18 +295,18 @@ class ByLevels:
 
     def _designs(self, theta: Floats) -> Iterator[tuple[Floats, Floats]]:
         """Yield (T̃, 1) of the other columns and the tied ones by class; once if all are alike."""
-        passes, columns, gaps, Z = self.objective.passes, self._rest.columns, self._gaps, self._Z
+        passes, columns, Z = self.objective.passes, self._rest.columns, self._Z
         none = np.zeros((len(Z), passes.n_tied))
-        q = columns.size
-        if gaps is None or passes.at_mean:
+        if self._gaps is None or passes.at_mean:
             yield Z, none
             return
-        slope = passes.absent(theta)[1]
-        free, tied = gaps[:, passes.free_factors[columns]], gaps[:, passes.factors[passes.tied]]
+        slope, lacking = passes.absent(theta)[1], self._lacking
+        free = slope[:, passes.free][:, columns[lacking]]
         for c in range(passes.n_classes):
             each = Z.copy()
-            each[:, :q] += free * slope[c, passes.free][columns]
-            yield each, none + (tied * slope[c, passes.tied])[:, : passes.n_tied]
+            each[:, lacking] += self._gaps_filled * free[c]
+            tied = self._tied_gaps * slope[c, passes.tied]
+            yield each, tied if passes.n_tied else none
 
     def _joint(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the joint part's weights of ∇²A_f(η_k), ∇(c_k + A(η_k)) in the rest, and its own.
@@ -287,14 +329,8 @@ class ByLevels:
 
     def _add_partition(self, C: Floats, natural: Floats, weight: Floats) -> None:
         """Add Σ_kf weight_kf ∇²A_f(η_k) of the rest to C."""
-        passes, rest = self.objective.passes, self._rest
-        free = np.flatnonzero(passes.free)[rest.columns]
-        tied = np.flatnonzero(passes.tied)[: passes.n_tied]
-        index = np.concatenate([free, tied])
-        factors, scale = passes.factors[index], passes.scale[index]
-        inner = passes.density.some_hessian(natural, index)
-        inner /= scale * scale[:, None]
-        inner *= weight[:, factors, None]  # zero where factors differ
-        for c in range(passes.n_classes):
-            place = np.concatenate([rest.own[c][:-1], np.arange(rest.size)[rest.tied]])
-            C[np.ix_(place, place)] += inner[c]
+        inner = self.objective.density.some_hessian(natural, self._index)
+        inner /= self._products
+        inner *= weight[:, self._factors, None]  # zero where factors differ
+        for place, own in zip(self._places, inner, strict=True):
+            C[place] += own

@@ -172,7 +172,7 @@ def minimise(
     by_factors = not (dense and leaves_few(objective)) and by_factors_pays(objective)
     levels = None
     if dense and not by_factors and has_levels(objective):
-        levels = ByLevels(objective)
+        levels = ByLevels.of(objective)
     dense_enough = dense and not short
     productless = not dense_enough and bends and not sparse
     few = objective.rows.n_samples < MANY_ROWS and levels is None and not sparse
