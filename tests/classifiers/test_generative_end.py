@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB
 
 from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.table import matrix as matrix_module
 
 SETS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}
 
@@ -192,3 +195,22 @@ def test_samples_have_the_frequencies_of_the_joint_distribution():
             share = ((drawn == cell).all(axis=1) & (labels == k)).mean()
             deviation = np.sqrt(expected[number, k] / n)
             assert abs(share - expected[number, k]) < 4.5 * deviation
+
+
+@pytest.mark.parametrize("lies", ["by columns", "frame"])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("model", [NaiveBayes(tradeoff=1), GaussianDiscriminant(tradeoff=1)])
+def test_columns_are_summed_where_they_lie(model, missing, lies):
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(40_000, 30)), rng.integers(2, size=40_000)
+    if missing:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    given = np.asfortranarray(X)
+    given = pd.DataFrame(given, copy=False).add_prefix("x") if lies == "frame" else given
+    whole = clone(model).fit(X, y).predict_proba(X[:100])
+    copied, found = [], clone(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix_module, "_filled", lambda *_: copied.append(1))
+        found.fit(given, y)
+    assert not copied
+    np.testing.assert_array_equal(found.predict_proba(given[:100]), whole)

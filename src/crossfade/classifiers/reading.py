@@ -100,7 +100,11 @@ class TableReader(FittedViews, ABC):
     ) -> Read:
         X, y, given, numbers, _ = present_rows(X, y, sample_weight, groups)
         declared = self._declared_kinds(X)
-        matrix, schema = read_features(self, X, reset=True, declared=declared, sample_weight=given)
+        # A copy by rows pays where they are read again and again.
+        in_place = self.tradeoff == 1
+        matrix, schema = read_features(
+            self, X, reset=True, declared=declared, sample_weight=given, in_place=in_place
+        )
         self._table_library = table_library(X)
         plain, self.classes_, numbers, order = labelled_rows(
             matrix, y, given, numbers, unlabelled=self.unlabelled, class_weight=self.class_weight

@@ -32,11 +32,12 @@ def read_features(
     handle_unknown: Literal["ignore", "error"] = "ignore",
     sample_weight: Any = None,
     extend: bool = False,
+    in_place: bool = False,
 ) -> tuple[Any, Schema]:
     """Return a table as one matrix, with the schema that was learnt or is already known.
 
-    What is too large is seen by sums (:func:`check_large`). Shapes: X, matrix (n_rows, n_features);
-    sample_weight (n_rows,).
+    What is too large is seen by sums (:func:`check_large`). `in_place`: Whether numbers may stay as
+    they lie, see `as_floats`. Shapes: X, matrix (n_rows, n_features); sample_weight (n_rows,).
     """
     columns = read_columns(X, sparse=getattr(estimator, "_takes_sparse", False))
     if declared == "words":
@@ -46,12 +47,12 @@ def read_features(
         schema: Schema = estimator.schema_
         if extend:
             schema = schema.extended(columns)
-        matrix = schema.encode(columns, handle_unknown)
+        matrix = schema.encode(columns, handle_unknown, in_place=in_place)
     else:
         schema = Schema.learn(columns, declared, sample_weight=sample_weight)
         _warn_of_numerals(columns, schema, declared)
         # Categories of rows without weight are not in the schema, and must not be an error.
-        matrix = schema.encode(columns)
+        matrix = schema.encode(columns, in_place=in_place)
         if columns.words is not None:
             if not columns.words.nnz:
                 raise DataError(

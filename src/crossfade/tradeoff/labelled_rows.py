@@ -118,13 +118,13 @@ class LabelledRows:
 
     def block(self, rows: slice | Integers) -> Any:
         """Return one block of rows, its numbers as C-ordered doubles; of a part it may be lent."""
-        if self.is_part and isinstance(rows, slice):
+        if isinstance(rows, slice):
             return lent_block(self.X, rows)
         return block_of(self.X, rows)
 
     def block_as_it_lies(self, rows: slice | Integers) -> Any:
         """Return the same, by columns where these lie so: as products can read it, uncopied."""
-        if isinstance(self.X, np.ndarray) and isinstance(rows, slice):
+        if self.is_part and isinstance(self.X, np.ndarray) and isinstance(rows, slice):
             return self.X[rows].astype(np.float64, copy=False)
         return self.block(rows)
 
