@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 import tomllib
@@ -108,6 +109,31 @@ def test_names_of_packages_are_documented(package: str):
     assert f"`crossfade.{package}`" in readme
     for name in importlib.import_module(f"crossfade.{package}").__all__:
         assert f"::: crossfade.{package}.{name}\n" in reference
+
+
+#: Packages whose classes and functions are all public.
+PUBLIC = ["chains", "crf", "densities", "glm", "inference", "io", "tagging", "theory"]
+#: What public functions return or take, of packages that are not public as a whole.
+BESIDE = {"Crossing", "Extrapolation", "ModelResult", "default_models", "threads"}
+REFERENCE = re.findall(r"(?m)^::: ([\w.]+)$", (ROOT / "docs" / "reference.md").read_text("utf-8"))
+
+
+def test_the_reference_lists_every_public_name_once_and_no_other():
+    packages = [crossfade, *(importlib.import_module(f"crossfade.{name}") for name in PUBLIC)]
+    public = {
+        name
+        for package in packages
+        for name in package.__all__
+        if callable(getattr(package, name)) and name not in errors.__all__
+    }
+    listed = sorted(name.rpartition(".")[2] for name in REFERENCE)
+    assert listed == sorted(public | BESIDE | {"errors"})
+
+
+@pytest.mark.parametrize("name", sorted(set(REFERENCE) - {"crossfade.errors"}))
+def test_every_name_of_the_reference_has_an_example(name: str):
+    home, _, last = name.rpartition(".")
+    assert ">>> " in inspect.getdoc(getattr(importlib.import_module(home), last))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

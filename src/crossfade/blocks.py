@@ -87,6 +87,16 @@ def threads(number: int) -> Iterator[None]:
     ------
     ValueError
         If `number` is not a positive integer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes
+    >>> from crossfade.blocks import threads
+    >>> with threads(1):
+    ...     model = NaiveBayes(tradeoff=1).fit(np.array([[0.1], [0.3], [2.2], [2.4]]), [0, 0, 1, 1])
+    >>> model.predict([[2.0]])
+    array([1])
     """
     if number != int(number) or number < 1:
         raise ValueError(

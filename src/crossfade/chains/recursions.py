@@ -45,6 +45,16 @@ class ForwardBackward:
         Expected number of transitions [from, to] in all sequences together.
     initial_sums, final_sums : ndarray of shape (n_states,)
         Expected number of sequences that start, and end, in each state.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.chains import forward_backward
+    >>> even = np.log(np.full((2, 2), 0.5))
+    >>> result = forward_backward(np.log([[0.9, 0.2], [0.1, 0.8]]), [0, 2], even[0], even)
+    >>> result.marginals.round(2)
+    array([[0.82, 0.18],
+           [0.11, 0.89]])
     """
 
     log_partition: Floats
@@ -131,6 +141,15 @@ def log_partition(
     """Return the log of the sum over all paths for each sequence, shape (n_sequences,).
 
     Parameters and errors are those of :func:`forward_backward`; only the forward recursion runs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.chains import log_partition
+    >>> even = np.log(np.full((2, 2), 0.5))
+    >>> seen = np.log([[0.9, 0.2], [0.1, 0.8]])  # 1.1 and 0.9 in sum, each state as probable
+    >>> np.exp(log_partition(seen, [0, 2], even[0], even)).round(4)
+    array([0.2475])
     """
     emissions, starts, chain = _checked(
         log_emissions, offsets, log_initial, log_transitions, log_final
@@ -187,6 +206,15 @@ def edge_marginals(
     Parameters and errors are those of :func:`forward_backward`.
 
     Shapes: → (n_edges, n_states, n_states).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.chains import edge_marginals
+    >>> even = np.log(np.full((2, 2), 0.5))
+    >>> edge_marginals(np.log([[0.9, 0.1], [0.2, 0.8]]), [0, 2], even[0], even)[0].round(2)
+    array([[0.18, 0.72],
+           [0.02, 0.08]])
     """
     from crossfade.chains import kernels
 

@@ -61,6 +61,12 @@ def default_models() -> dict[str, Any]:
     -------
     dict of str to estimator
         Unfitted estimators; change the dictionary freely and give it to ``compare(models=…)``.
+
+    Examples
+    --------
+    >>> from crossfade.comparison import default_models
+    >>> list(default_models())[:3]
+    ['naive Bayes generative', 'naive Bayes discriminative', 'naive Bayes auto']
     """
     return own_models() | references()
 

@@ -26,6 +26,14 @@ class MaximumEntropyClassifier(ScoredClassifier, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
     coef_ : sparse array of shape (n_classes, n_features)
     n_features_in_ : int
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> from crossfade.crf import MaximumEntropyClassifier
+    >>> X = scipy.sparse.csr_array([[1.0, 0, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1]])
+    >>> MaximumEntropyClassifier().fit(X, ["a", "b", "a", "b"]).predict(X)
+    array(['a', 'b', 'a', 'b'], dtype='<U1')
     """
 
     def __init__(self, *, l2: float = 2.0, delta: float = 1e-4, max_iter: int = 1000):

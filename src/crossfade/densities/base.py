@@ -57,6 +57,16 @@ class Bound:
         Mean and (maximum-likelihood) standard deviation of each statistic over all rows in which
         it is present; a statistic that does not vary has scale 1 (all 1 where
         ``begin(scales=False)`` said they are not needed).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.densities import Poisson
+    >>> X = np.array([[0.0], [2.0], [5.0]])
+    >>> density = Poisson().begin(X)
+    >>> bound = density.bind(density.summary(X, np.array([0, 0, 1]), None, 2))
+    >>> bound.counts[:, 0]
+    array([2., 1.])
     """
 
     density: Density
@@ -87,6 +97,14 @@ class Density(ExponentialFamily):
         Statistics whose natural parameter is the same in every class (a shared variance) (bound).
     allows_missing : bool
         Whether a missing column can be left out of the product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.densities import Poisson
+    >>> density = Poisson().begin(np.array([[0.0], [2.0], [5.0]]))
+    >>> density.n_features, density.n_statistics, density.allows_missing
+    (1, 1, True)
     """
 
     #: Whether a missing cell is filled from the row's others, so that its factor is never missing.
@@ -353,6 +371,13 @@ def reference_rows(X: Any, size: int = 64) -> Any:
     Returns
     -------
     ndarray of shape (min(n_rows, size), n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.densities import reference_rows
+    >>> reference_rows(np.arange(10.0)[:, None], size=4).ravel()
+    array([0., 3., 6., 9.])
     """
     positions = np.unique(np.linspace(0, max(X.shape[0] - 1, 0), size).astype(np.int64))
     if isinstance(X, MixedRows):

@@ -43,6 +43,17 @@ class Crossing(Finding):
         outside the sizes tried, or might, as one split alone cannot tell.
     smallest, largest : int
         The sizes tried.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from crossfade import NaiveBayes, learning_curve
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> models = {"generative": NaiveBayes(tradeoff=1), "discriminative": NaiveBayes(tradeoff=0)}
+    >>> curve = learning_curve(X, y, models=models, train_sizes=[10, 40, 160], n_splits=20)
+    >>> (crossing,) = curve.crossings("log_loss").values()
+    >>> crossing.status, crossing.smallest, crossing.largest
+    ('not seen', 10, 160)
     """
 
     status: Status

@@ -107,6 +107,18 @@ class Extrapolation(Finding):
     supported : bool
     statement : str
         In a plain sentence: what to expect, or why the data do not support an extrapolation.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from crossfade import NaiveBayes, learning_curve
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> models = {"generative": NaiveBayes(tradeoff=1), "discriminative": NaiveBayes(tradeoff=0)}
+    >>> sizes = [10, 20, 40, 80, 160, 320]
+    >>> curve = learning_curve(X, y, models=models, train_sizes=sizes, n_splits=20)
+    >>> promise = curve.extrapolate(640)["discriminative"]
+    >>> promise.supported, promise.m
+    (True, 640)
     """
 
     model: str

@@ -165,6 +165,15 @@ class ModelResult(Finding):
         Why the model could not be fitted.
     guesses : bool
         Whether it does not look at the columns (scikit-learn's DummyClassifier).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from crossfade import compare
+    >>> row = compare(*load_iris(return_X_y=True), models={"normal": GaussianNB()})["normal"]
+    >>> row.name, row.estimates["error"].mean < 0.1, row.failure
+    ('normal', True, None)
     """
 
     _KEYS: ClassVar = {

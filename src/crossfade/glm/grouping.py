@@ -84,7 +84,10 @@ def collapse(X: Any, y: Any, *, trials: ArrayLike | None = None) -> Collapsed:
 
     Examples
     --------
-    See :class:`Collapsed`.
+    >>> from crossfade.glm import collapse
+    >>> rows = collapse([[1, 1], [1, 2], [1, 1]], [1, 0, 0])
+    >>> rows.X.tolist(), rows.trials.tolist(), rows.successes.tolist()
+    ([[1.0, 1.0], [1.0, 2.0]], [2, 1], [1, 0])
     """
     columns = read_columns(X)
     n_rows = columns.n_rows

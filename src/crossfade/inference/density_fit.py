@@ -59,6 +59,16 @@ class ColumnFit:
     p_value : float
         Of the hypothesis that the densities are true, all columns and classes counted: of tables
         for which they are, 5 % have one of .05 or less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes
+    >>> y = np.repeat([0, 1], 200)
+    >>> X = np.random.default_rng(0).exponential(size=(400, 1)) + y[:, None]
+    >>> fits = NaiveBayes("gaussian", tradeoff=1).fit(X, y).density_fits()
+    >>> [(fit.column, fit.code, fit.complaint) for fit in fits]
+    [(0, 0, 'heavy right tail'), (0, 1, 'heavy right tail')]
     """
 
     column: int

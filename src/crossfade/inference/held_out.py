@@ -17,12 +17,27 @@ _MOST_ROWS = 5_000
 class HeldOut:
     """Log-posteriors out of fold, and the classes that the rows turned out to have.
 
-    `log_posterior` (n_rows, n_classes): For the class shares of the rows of fit.
-    `codes` (n_rows,).
-    `weights` (n_rows,).
-    `ratio` (n_classes,) or None: How many times as large the shares are where the model is used.
-    `class_factors` (n_classes,) or None: The part of the weights that is not how often a row
-        occurs, but how much its class is to count.
+    Attributes
+    ----------
+    log_posterior : ndarray of shape (n_rows, n_classes)
+        For the class shares of the rows of fit.
+    codes : ndarray of shape (n_rows,), int
+        Of the classes.
+    weights : ndarray of shape (n_rows,)
+    ratio : ndarray of shape (n_classes,) or None
+        How many times as large the shares are where the model is used.
+    class_factors : ndarray of shape (n_classes,) or None
+        The part of the weights that is not how often a row occurs, but how much its class counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes
+    >>> y = np.repeat([0, 1], 200)
+    >>> X = np.random.default_rng(0).normal(size=(400, 1)) + 2 * y[:, None]
+    >>> held_out = NaiveBayes(tradeoff=1).fit(X, y).rows_left_out()
+    >>> round(float((held_out.log_posterior.argmax(axis=1) == held_out.codes).mean()), 2)
+    0.83
     """
 
     log_posterior: Floats

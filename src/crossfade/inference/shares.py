@@ -50,6 +50,16 @@ class ClassShares:
         New rows that were read.
     calibrated : bool
         Whether there were rows that the model was not fitted to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes
+    >>> y = np.repeat([0, 1], 200)
+    >>> X = np.random.default_rng(0).normal(size=(400, 1)) + 2 * y[:, None]
+    >>> found = NaiveBayes(tradeoff=1).fit(X, y).adapt(X[100:]).class_shares_
+    >>> found.fitted, found.shares.round(2)
+    (array([0.5, 0.5]), array([0.36, 0.64]))
     """
 
     classes: NDArray[Any]

@@ -146,6 +146,16 @@ class ColumnTest:
         Coefficients of the column that vary freely.
     p_value : float
         NaN for a column without any coefficient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes
+    >>> y = np.repeat([0, 1], 200)
+    >>> X = np.random.default_rng(0).normal(size=(400, 1)) + 2 * y[:, None]
+    >>> (test,) = NaiveBayes(tradeoff=0).fit(X, y).summary().tests
+    >>> test.column, test.df, test.p_value < 1e-6
+    ('x0', 2, True)
     """
 
     column: str
@@ -176,6 +186,19 @@ class CoefficientSummary(Summary):
         Of the estimates; of columns of 1e80 and the like as far as numbers reach.
     tests : tuple of ColumnTest
         The Wald test, for every column, that all of its coefficients are zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes
+    >>> y = np.repeat([0, 1], 200)
+    >>> X = np.random.default_rng(0).normal(size=(400, 1)) + 2 * y[:, None]
+    >>> summary = NaiveBayes(tradeoff=0).fit(X, y).summary()
+    >>> for row in zip(summary.terms, summary.estimates.round(1), summary.standard_errors.round(1)):
+    ...     print(*row)
+    intercept -1.9 0.2
+    x0 1.6 0.3
+    x0² 0.2 0.2
     """
 
     classes: tuple[Any, ...]

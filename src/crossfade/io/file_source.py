@@ -127,6 +127,18 @@ class FileSource(PartedSource):
     notes : tuple of str
         How cells of delimited text were read that Python would read otherwise ("1.234,5", 1 beside
         true), once they have been; which columns in names of folders are not read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from crossfade.io import scan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "rows.csv")
+    ...     _ = file.write_text("x,y,z\\n1.5,2,a\\n2.5,3,b\\n")
+    ...     source = scan(file)
+    ...     print(source.names)
+    ('x', 'y', 'z')
     """
 
     def __init__(

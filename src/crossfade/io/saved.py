@@ -56,6 +56,18 @@ class SavedModel:
         The file's description: ``crossfade`` (the version that wrote it), ``created``, ``model``,
         ``target``, ``classes``, ``columns`` (name, kind, categories), ``missing_values`` and
         ``training`` (whatever the writer gave).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from crossfade import NaiveBayes
+    >>> from crossfade.io import load_model, save_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = NaiveBayes(tradeoff=1).fit([[0.1], [0.3], [2.2], [2.4]], ["a", "a", "b", "b"])
+    ...     about = save_model(model, f"{folder}/model.skops", target="kind")
+    ...     saved = load_model(f"{folder}/model.skops")
+    >>> saved.estimator.predict([[2.0]]), saved.about["target"], saved.schema.kinds
+    (array(['b'], dtype='<U1'), 'kind', ('continuous',))
     """
 
     estimator: Any
@@ -191,6 +203,17 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
         format, or it holds a type that is not trusted: the type is named.
     MissingExtraError
         If skops is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from crossfade import NaiveBayes
+    >>> from crossfade.io import load_model, save_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = NaiveBayes(tradeoff=1).fit([[0.1], [0.3], [2.2], [2.4]], ["a", "a", "b", "b"])
+    ...     _ = save_model(model, f"{folder}/model.skops")
+    ...     load_model(f"{folder}/model.skops").estimator.predict([[2.0]])
+    array(['b'], dtype='<U1')
     """
     skops = import_skops()
     place = str(path)

@@ -28,6 +28,13 @@ class TagCounts(Finding):
     ----------
     name : str
     true, found, right : int
+
+    Examples
+    --------
+    >>> from crossfade.tagging import TagCounts
+    >>> nouns = TagCounts("N", true=4, found=5, right=3)
+    >>> nouns.precision, nouns.recall
+    (0.6, 0.75)
     """
 
     _KEYS: ClassVar = {
@@ -68,6 +75,13 @@ class TaggingReport(Finding):
         By name; None where tags do not describe chunks.
     chunks_overall : TagCounts or None
         All types together.
+
+    Examples
+    --------
+    >>> from crossfade.tagging import evaluate_tags
+    >>> report = evaluate_tags([["D", "N", "V"]], [["D", "N", "N"]])
+    >>> report.n_right, report.n_tokens, [tag.name for tag in report.tags]
+    (2, 3, ['D', 'N', 'V'])
     """
 
     _KEYS: ClassVar = {k: k for k in ("n_tokens", "accuracy", "tags", "chunks", "chunks_overall")}

@@ -24,6 +24,17 @@ def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
     Columns are apart by tabs if the first line of data has one (cells may then hold spaces), else
     by any run of spaces and tabs; a no-break space is part of a word. Lines of spaces and tabs
     alone end a sentence. Lines end as on any system: LF, CR LF or CR.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from crossfade.tagging import read_columns
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "tokens.txt")
+    ...     _ = file.write_text("the D\\ndog N\\n\\nruns V\\n")
+    ...     print(read_columns(file))
+    [[('the', 'D'), ('dog', 'N')], [('runs', 'V')]]
     """
     sentences: list[list[tuple[str, ...]]] = []
     sentence: list[tuple[str, ...]] = []
@@ -77,6 +88,13 @@ def _lines(path: Path) -> list[str]:
 
 
 def write_columns(sentences: Iterable[Sequence[Sequence[str]]], separator: str = "\t") -> str:
-    """Return sentences as the text of a column file."""
+    """Return sentences as the text of a column file.
+
+    Examples
+    --------
+    >>> from crossfade.tagging import write_columns
+    >>> write_columns([[("the", "D"), ("dog", "N")], [("runs", "V")]], separator=" ").splitlines()
+    ['the D', 'dog N', '', 'runs V']
+    """
     blocks = ["".join(separator.join(token) + "\n" for token in s) for s in sentences]
     return "\n".join(blocks)

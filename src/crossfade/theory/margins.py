@@ -43,6 +43,18 @@ class MarginMass:
         y l(x) / n of the rows that are decided rightly, ascending.
     n_rows : int
         Rows it was estimated from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes
+    >>> from crossfade.theory import margin_mass
+    >>> y = np.repeat([0, 1], 2_000)
+    >>> X = np.random.default_rng(0).normal(size=(4_000, 3)) + y[:, None]
+    >>> model = NaiveBayes(tradeoff=1).fit(X[::2], y[::2])
+    >>> found = margin_mass(model, X[1::2], y[1::2], [0.1, 0.5])
+    >>> bool(np.all((found.low <= found.mass) & (found.mass <= found.high)))
+    True
     """
 
     tau: Floats
@@ -314,6 +326,17 @@ class MarginGrowth:
     variance_order : float
         log2 of the variance of all columns over that of half of them: 1 where columns are
         independent given the class, 2 where all move together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes
+    >>> from crossfade.theory import margin_growth
+    >>> y = np.repeat([0, 1], 2_000)
+    >>> X = (np.random.default_rng(0).random((4_000, 20)) < 0.4 + 0.2 * y[:, None]).astype(float)
+    >>> growth = margin_growth(NaiveBayes("bernoulli", tradeoff=1).fit(X, y), X, y)
+    >>> int(growth.sizes[-1]), round(growth.mean_order, 1)
+    (20, 1.0)
     """
 
     informative_share: float
