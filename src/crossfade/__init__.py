@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from crossfade.errors import NumeralsWarning as NumeralsWarning
     from crossfade.errors import SeparationWarning as SeparationWarning
     from crossfade.errors import TradeoffWarning as TradeoffWarning
+    from crossfade.errors import UnseenNumbersWarning as UnseenNumbersWarning
     from crossfade.evaluation.learning_curve import learning_curve as learning_curve
     from crossfade.evaluation.result import LearningCurve as LearningCurve
     from crossfade.glm.binomial_estimator import BinomialRegression as BinomialRegression
@@ -80,6 +81,7 @@ _HOMES = {
     "SeparationWarning": "crossfade.errors",
     "Text": "crossfade.table.text",
     "TradeoffWarning": "crossfade.errors",
+    "UnseenNumbersWarning": "crossfade.errors",
     "compare": "crossfade.comparison.compare",
     "learning_curve": "crossfade.evaluation.learning_curve",
     "explain": "crossfade.classifiers.explanation",

@@ -25,6 +25,7 @@ __all__ = [
     "NumeralsWarning",
     "SeparationWarning",
     "TradeoffWarning",
+    "UnseenNumbersWarning",
 ]
 
 
@@ -118,6 +119,10 @@ class SeparationWarning(CrossfadeWarning):
 
 class TradeoffWarning(CrossfadeWarning):
     """The tradeoff that was given has no fit here; `tradeoff_` holds the near one that was used."""
+
+
+class UnseenNumbersWarning(CrossfadeWarning):
+    """A column that held two different numbers in fit holds a third, which counts as missing."""
 
 
 class ConvergenceWarning(CrossfadeWarning, _SklearnConvergenceWarning):

@@ -248,6 +248,7 @@ def elsewhere(table: pl.DataFrame, n_rows: int = 300) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.UnseenNumbersWarning")  # a graph tells nothing
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -295,6 +296,7 @@ def test_costs_decide_and_priors_shift():
     assert (model.predict(X) != model.classes_[model.predict_proba(X).argmax(axis=1)]).any()
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.UnseenNumbersWarning")  # a graph tells nothing
 def test_codes_as_categories_and_other_truths():
     rng = np.random.default_rng(2)
     y = rng.integers(2, size=200)

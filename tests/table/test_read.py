@@ -227,7 +227,7 @@ def test_sizes_whose_squares_are_no_numbers_are_refused(row: int, size: float, m
 def test_every_fit_refuses_columns_that_are_too_small(row: int):
     X = np.zeros((5000, 2))
     X[:, 0] = np.arange(5000)
-    X[row, 1] = 1e-155
+    X[row, 1], X[2500, 1] = 1e-155, 2e-155  # three different numbers
     y = np.arange(5000) % 2
     with pytest.raises(DomainError, match="column 'x1': expected some number of at least 1e-150"):
         NaiveBayes(tradeoff=1).fit(X, y)

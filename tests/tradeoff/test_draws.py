@@ -134,11 +134,13 @@ def test_the_order_of_many_rows_does_not_choose(make, n, atol):
         np.testing.assert_allclose(other[:, ::-1], one, atol=atol)
 
 
-def test_columns_of_two_values_have_one_density_however_rows_lie():
+def test_columns_of_hardly_more_than_two_values_have_one_density_however_rows_lie():
     X, y = few_values(150, 4, seed=3)
+    X[7] = 2.0  # two alone would be booleans by type
     one = NaiveBayes().fit(X, y)
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(150)
         other = NaiveBayes().fit(X[order], y[order])
         found = [[c["density"] for c in m.density_report_] for m in (one, other)]
-        assert found[0] == found[1] == ["johnson_su"] * 4
+        assert found[0] == found[1]
+        assert {"categorical", "gaussian"} <= set(found[0])

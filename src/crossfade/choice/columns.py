@@ -40,7 +40,7 @@ KIND_OF_DENSITY = {name: density.kind for name, density in DENSITIES.items()} | 
 _TYPES = {
     "gaussian": "numbers unlike counts",
     "poisson": "whole numbers from 0, like counts",
-    "bernoulli": "yes or no, or 0 and 1 alone",
+    "bernoulli": "yes or no, or two different numbers alone",
     "categorical": "text or categories",
     "text": "text of many words",
 }

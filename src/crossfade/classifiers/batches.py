@@ -18,7 +18,7 @@ from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.checks import derives_columns
 from crossfade.densities.product import Product
-from crossfade.errors import CountsWarning, DataError
+from crossfade.errors import CountsWarning, DataError, UnseenNumbersWarning
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.columns import read_columns
 from crossfade.table.decoding import table_library
@@ -66,9 +66,11 @@ class BatchClassifier(TradeoffClassifier, ABC):
         Kinds of columns are settled by the first batch; new categories are learnt as they come.
         A batch is refused where it and those before it, as one table, would have given a column
         another kind: other numbers than 0 and 1 in a column that held only these, or whole numbers
-        that no longer vary as counts do. Missing numbers of a Gaussian discriminant are filled in
-        by how columns go together in the first batch, not in all rows as by `fit`; where it has
-        none, later batches with some are refused.
+        that no longer vary as counts do. Of two different numbers, only 0 and 1 are believed to
+        stay two, in 20 cells of the first batch, or whole ones; other columns of two are numbers
+        like any, where `fit` would take them as booleans. Missing numbers of a Gaussian
+        discriminant are filled in by how columns go together in the first batch, not in all rows as
+        by `fit`; where it has none, later batches with some are refused.
 
         Parameters
         ----------
@@ -107,12 +109,19 @@ class BatchClassifier(TradeoffClassifier, ABC):
         X, y, given, *_ = present_rows(X, y, sample_weight)
         if before is None:
             matrix, schema = read_features(
-                self, X, reset=True, declared=self._declared_kinds(X), sample_weight=given
+                self,
+                X,
+                reset=True,
+                declared=self._declared_kinds(X),
+                sample_weight=given,
+                of_all=False,
             )
             self._table_library = table_library(X)
             self.classes_, codes = encode_labels(y, classes, n_samples=matrix.shape[0])
         else:
-            matrix, schema = read_features(self, X, reset=False, extend=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UnseenNumbersWarning)  # refused below
+                matrix, schema = read_features(self, X, reset=False, extend=True)
             self._check_batch(X, schema, given)
             known, _ = encode_labels(self.classes_)
             _, codes = encode_labels(y, known, minimum=1, n_samples=matrix.shape[0])
@@ -171,10 +180,15 @@ class BatchClassifier(TradeoffClassifier, ABC):
                     expected = " and ".join(map(show, known))
                     raise self._other_kind(schema, j, expected, show(new[0]))
         cells = joined_cells(self._cells, seen_cells(columns, by_type, weights))
-        for j, kind in enumerate(kinds_of_cells(cells)):
+        kinds, pairs = kinds_of_cells(cells)
+        for j, kind in enumerate(kinds):
             before = schema.kinds[j]
-            if kind is None or kind == before or {kind, before} <= self._one_density:
+            if kind is None or {kind, before} <= self._one_density:
                 continue
+            if kind == before and pairs.get(j, (0, 1)) == (schema.categories[j] or (0, 1)):
+                continue
+            if j in pairs and before == "continuous":
+                continue  # the first batch did not tell
             got = f"rows that with those before are {kind}"
             if np.isfinite(cells[3, j]):
                 got += f" (from {cells[3, j]:g} to {cells[4, j]:g})"

@@ -89,9 +89,9 @@ feature_names_in_
     tradeoff 0, always few enough), K (1 + d (d + 3) / 2) with one per class. `selection_` says
     what was left out.
 
-    The columns of numbers are one joint Gaussian; every column of text, categories or booleans is
-    an independent factor given the class, with Laplace's smoothing (the location model, Olkin &
-    Tate 1961). An array of numbers is one Gaussian, whatever its numbers.
+    The columns of numbers are one joint Gaussian; every column of text, categories, booleans or
+    two different numbers is an independent factor given the class, with Laplace's smoothing (the
+    location model, Olkin & Tate 1961). An array of numbers is one Gaussian, whatever its numbers.
 
     A missing category is left out of the product; at tradeoff 0 it counts as the mean. A missing
     number has, at tradeoff 1, no part either: the row's density is that of its other numbers,

@@ -40,15 +40,16 @@ class NaiveBayes(BatchClassifier):
     density : {"auto", "gaussian", "bernoulli", "categorical", "poisson"}, Density or mapping, \
 default="auto"
         What a column looks like within a class. "auto" goes by the columns' types: text and
-        categories are categorical, booleans Bernoulli, small whole numbers that vary as counts do
-        Poisson, all else Gaussian. Where the tradeoff is chosen, too ("auto", "best"), numerical
-        columns of 3 to 12 different whole numbers, 20 rows each and 10 even without the commonest,
-        get the density that predicts best out of fold. Other continuous ones, up to 20,000 rows,
-        get Johnson's S_U (a Gaussian of asinh of the standardised column, for which no value is
-        too far out) unless a Gaussian predicts clearly better; where fewer than 20 rows differ
-        from the commonest value, classes share one variance. `density_report_` says which and
-        why. One name or density object for all columns, or a mapping from column name or index to
-        name or object (the other columns stay "auto").
+        categories are categorical, booleans and numbers that are two different ones in 20 or more
+        cells Bernoulli, small whole numbers that vary as counts do Poisson, all else Gaussian.
+        Where the tradeoff is chosen, too ("auto", "best"), numerical columns of 3 to 12 different
+        whole numbers, 20 rows each and 10 even without the commonest, get the density that predicts
+        best out of fold. Other continuous ones, up to 20,000 rows, get Johnson's S_U (a Gaussian of
+        asinh of the standardised column, for which no value is too far out) unless a Gaussian
+        predicts clearly better; where fewer than 20 rows differ from the commonest value, classes
+        share one variance. `density_report_` says which and why. One name or density object for all
+        columns, or a mapping from column name or index to name or object (the other columns stay
+        "auto").
     tradeoff : float, "auto" or "best", default="auto"
         λ: 1 fits the joint likelihood (textbook naive Bayes), 0 the conditional likelihood
         (logistic regression on the same statistics). "auto" pools a grid of λ, penalties and

@@ -29,6 +29,7 @@ from crossfade.io.onnx_text import check_text, count_words
 from crossfade.io.pool_graph import check_members, pool_posterior
 from crossfade.io.saved import table_schema
 from crossfade.pools import PooledClassifier
+from crossfade.table.matrix import NEAR
 from crossfade.table.preparation import Preparation
 from crossfade.table.schema import Schema
 from crossfade.tradeoff.criteria import check_criterion
@@ -380,7 +381,13 @@ def _encoded_column(graph: Graph, name: str, schema: Schema, column: int) -> str
         unseen = graph.node("Less", code, graph.constant(np.array(0.0)))
         return graph.node("Where", unseen, nan, code)
     values = np.array([(0.0, 1.0) if known is None else known], dtype=np.float64)
-    equal = graph.double(graph.node("Equal", graph.double(name), graph.constant(values)))
+    if kind == "boolean" and known is not None:
+        # As `in_pair`: cells of single precision are those of fit, too.
+        away = graph.node("Abs", graph.node("Sub", graph.double(name), graph.constant(values)))
+        near = graph.node("Less", away, graph.constant(np.array(NEAR * np.ptp(values) or 1e-300)))
+        equal = graph.double(near)
+    else:
+        equal = graph.double(graph.node("Equal", graph.double(name), graph.constant(values)))
     codes = np.arange(values.size, dtype=np.float64)[:, None]
     code = graph.node("MatMul", equal, graph.constant(codes))
     seen = graph.node("ReduceSum", equal, graph.integers([1]), keepdims=1)

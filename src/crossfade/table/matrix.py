@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,11 @@ from numpy.typing import NDArray
 
 from crossfade._checks import counted, show
 from crossfade.blocks import BLOCK_ROWS, for_each_block
-from crossfade.errors import DataError
+from crossfade.errors import DataError, UnseenNumbersWarning
 from crossfade.table.columns import INFINITE, Column, Columns
+
+#: How far a cell may be from one of two numbers, relative to their distance: single precision.
+NEAR = 1e-6
 
 
 def by_column(columns: Columns, work: Callable[[int], Any]) -> list[Any]:
@@ -80,22 +84,45 @@ def check_counts(values: NDArray[Any], place: str) -> None:
         )
 
 
-def check_booleans(values: NDArray[Any], place: str, handle_unknown: str) -> NDArray[Any]:
-    """Return 0, 1 and NaN; another number is treated as `handle_unknown` says."""
-    other = (values != 0) & (values != 1)
-    if values.dtype.kind == "f":
-        other &= ~np.isnan(values)
+def in_pair(values: NDArray[Any], pair: tuple[Any, ...]) -> NDArray[np.bool_]:
+    """Return which cells are missing or one of two numbers, up to rounding to single precision."""
+    if pair == (0, 1):
+        return np.asarray((values == 0) | (values == 1) | np.isnan(values), dtype=bool)
+    low, high = pair
+    near = NEAR * (high - low)
+    numbers = values.astype(np.float64, copy=False)
+    away = np.minimum(np.abs(numbers - low), np.abs(numbers - high))
+    return (away <= near) | np.isnan(numbers)
+
+
+def booleans_of(
+    values: NDArray[Any], pair: tuple[Any, ...], place: str, handle_unknown: str
+) -> NDArray[Any]:
+    """Return 0 and 1 for two numbers, and NaN; a third is treated as `handle_unknown` says."""
+    other = ~in_pair(values, pair)
+    codes = values
+    if pair != (0, 1):
+        codes = (values > 0.5 * (pair[0] + pair[1])).astype(np.float64)
+        codes[np.isnan(values)] = np.nan
     if not other.any():
-        return values
+        return codes
+    first, second = map(show, pair)
     if np.isinf(values[other]).any():
-        raise DataError(f"{place}: expected 0, 1 or NaN, got infinity; {INFINITE}")
+        raise DataError(f"{place}: expected {first}, {second} or NaN, got infinity; {INFINITE}")
+    got = (
+        f"{place}: expected only {first} and {second} as in fit, got {show(values[other][0])} in "
+        f"{counted(int(other.sum()), 'row')}"
+    )
     if handle_unknown == "error":
         raise DataError(
-            f"{place}: expected only 0 and 1 as in fit, got {show(values[other][0])} in "
-            f"{counted(int(other.sum()), 'row')}; correct the cells, or set "
-            "handle_unknown='ignore' to treat them as missing"
+            f"{got}; correct the cells, or set handle_unknown='ignore' to treat them as missing"
         )
-    return np.where(other, np.nan, values.astype(np.float64))
+    message = (
+        f"{got}, which counts as missing; correct the cells, or fit with the density 'gaussian' "
+        "for the column"
+    )
+    warnings.warn(message, UnseenNumbersWarning, stacklevel=2)
+    return np.where(other, np.nan, codes.astype(np.float64))
 
 
 def as_floats(matrix: NDArray[Any], *, in_place: bool = False) -> NDArray[Any]:

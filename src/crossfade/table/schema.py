@@ -25,9 +25,10 @@ from crossfade.table.factorise import Factorised, recode
 from crossfade.table.kinds import Kind, column_index, declared_kinds, detect_kinds
 from crossfade.table.matrix import (
     as_floats,
+    booleans_of,
     by_column,
-    check_booleans,
     check_counts,
+    in_pair,
     refuse_empty,
     stacked,
     to_numbers,
@@ -87,8 +88,12 @@ class Schema:
         declared: Mapping[Any, str | Text] | str | Text | None = None,
         *,
         sample_weight: Any = None,
+        of_all: bool = True,
     ) -> Schema:
-        """Return the schema of a table. Shapes: X (n_rows, n_columns); sample_weight (n_rows,)."""
+        """Return the schema of a table; `of_all`: of all rows, not of the first of batches.
+
+        Shapes: X (n_rows, n_columns); sample_weight (n_rows,).
+        """
         columns = read_columns(X)
         if columns.words is not None:
             count: Kind = "count"
@@ -99,14 +104,17 @@ class Schema:
         kept = None if weights is None or bool(weights.all()) else weights > 0
         kinds = declared_kinds(columns, declared)
         refuse_empty(columns)
-        detect_kinds(columns, kinds, weights)
+        pairs = detect_kinds(columns, kinds, weights, of_all=of_all)
         settled = cast("list[Kind]", kinds)
         explicit = declared is not None
+        two = {j: None if pair == (0, 1) else pair for j, pair in pairs.items()}
         texts = _texts(columns, declared, settled)
         categories = by_column(
             columns,
-            lambda index: _categories(
-                columns, index, settled[index], kept, texts, explicit=explicit
+            lambda index: (
+                two[index]
+                if index in two
+                else _categories(columns, index, settled[index], kept, texts, explicit=explicit)
             ),
         )
         return cls(columns.names, tuple(settled), tuple(categories), columns.has_names, texts=texts)
@@ -226,10 +234,20 @@ class Schema:
         return MixedRows.of(np.zeros((columns.n_rows, 1)), {0: counts}, in_order=False)
 
     def encode_columns(self, columns: Columns) -> Any:
+<<<<<<< HEAD
         """Return the same, uncopied where nothing in it is changed: by columns, or these apart."""
         arrays = self._matching(columns).arrays
         if arrays is None or str(arrays[0].dtype) != "float64" or not self._all_continuous:
             return self.encode(columns, in_place=True)
+=======
+        """Return the same, its columns apart where they are so and nothing in them is changed.
+
+        What fit did not see is refused.
+        """
+        arrays = self._matching(columns).arrays
+        if arrays is None or str(arrays[0].dtype) != "float64" or not self._all_continuous:
+            return self.encode(columns, "error")
+>>>>>>> bd47995 (Two different numbers carry one bit: booleans whatever their coding and container; a third number is told)
         return ColumnArrays(tuple(arrays))
 
     @property
@@ -239,15 +257,19 @@ class Schema:
 
     def _plain(self, columns: Columns, in_place: bool) -> NDArray[Any] | None:
         """Return the table's own array of numbers if nothing in it needs a code or a check."""
-        matrix = columns.matrix
-        if matrix is None or any(known is not None for known in self.categories):
+        coded = any(known is not None for known in self.categories)
+        matrix = None if coded else columns.matrix
+        if matrix is None:
             return None
-        if matrix.dtype.kind == "f":
-            return as_floats(matrix, in_place=in_place) if self._all_continuous else None
         counts, booleans = (
             [index for index, kind in enumerate(self.kinds) if kind == wanted]
             for wanted in ("count", "boolean")
         )
+        if matrix.dtype.kind == "f":
+            plain = set(self.kinds) <= {"continuous", "boolean"} and all(
+                bool(in_pair(matrix[:, index], (0, 1)).all()) for index in booleans
+            )
+            return as_floats(matrix, in_place=in_place) if plain else None
         if matrix.dtype.kind in "iu" and len(matrix) and (counts or booleans):
             low, high = matrix.min(axis=0), matrix.max(axis=0)
             if low[counts + booleans].min() < 0 or high[booleans].max(initial=0) > 1:
@@ -257,14 +279,17 @@ class Schema:
     def _encode_column(self, column: Column, index: int, handle_unknown: str) -> NDArray[Any]:
         if self.kinds[index] in ("text", "identifier"):
             return np.zeros(len(column.factorised[1]))
-        if self.categories[index] is not None:
+        known, kind = self.categories[index], self.kinds[index]
+        pair = known if kind == "boolean" and known is not None and len(known) == 2 else ("",)
+        if column.numbers is not None and not isinstance(pair[0], str):
+            return booleans_of(column.numbers, pair, column.where, handle_unknown)
+        if known is not None:
             return self._coded(column, index, handle_unknown)
         values = to_numbers(column)
-        kind = self.kinds[index]
         if kind == "count":
             check_counts(values, column.where)
         if kind == "boolean" and column.storage != "boolean":
-            return check_booleans(values, column.where, handle_unknown)
+            return booleans_of(values, (0, 1), column.where, handle_unknown)
         return values
 
     def _coded(self, column: Column, index: int, handle_unknown: str) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from crossfade.table.kinds import (
     joined_cells,
     kind_of_words,
     kinds_of_cells,
+    maybe_two,
     seen_cells,
 )
 from crossfade.table.labels import Coded, encode_labels, recoded
@@ -42,7 +43,7 @@ class Survey:
     """What columns hold and which labels there are.
 
     `columns`: Numbers of the columns that were looked at.
-    `seen` (6, n_columns): What their kinds follow from, see :mod:`crossfade.table.kinds`.
+    `seen` (7, n_columns): What their kinds follow from, see :mod:`crossfade.table.kinds`.
     `storage`: What the cells of each are.
     `values`: The different values of columns of text, and of those declared categorical.
     `cells`: Cells of each column that are not missing, where its values are remembered.
@@ -120,7 +121,7 @@ class Survey:
         given = declared_kinds(_named(names, has_names), declared)
         kinds: list[Any] = [kind or source.settled.get(j) for j, kind in enumerate(given)]
         categories: list[tuple[Any, ...] | None] = [None] * len(names)
-        found = kinds_of_cells(self.seen)
+        found, pairs = kinds_of_cells(self.seen)
         for place, j in enumerate(self.columns):
             values, storage = self.values[place], self.storage[place]
             called = where(names, has_names, j)
@@ -141,6 +142,8 @@ class Survey:
                 texts = sorted(values or (), key=str)
                 kind = kind_of_words(texts, float(self.cells[place]))
             kinds[j] = kind or "continuous"
+            if place in pairs and pairs[place] != (0, 1):
+                categories[j] = pairs[place]
             if kinds[j] == "text":
                 raise DataError(
                     f"{called}: expected no free text in rows that are read in parts, got some; "
@@ -217,7 +220,7 @@ class _Surveyor:
         sums = np.bincount(codes, weights, minlength=len(found)).astype(np.float64)
         weighed = dict(zip(found.tolist(), sums.tolist(), strict=True))
         if not self.columns:
-            none = np.zeros((6, 0))
+            none = np.zeros((7, 0))
             return Survey((), none, (), (), none[0], labels, weighed, found.dtype, (n_rows,))
         columns = read_columns(part.table) if columns is None else columns.at(self.columns)
         kinds = declared_kinds(_named(self.names, self.has_names), self.declared)
@@ -280,10 +283,24 @@ def survey(
 
 
 def _to_be_looked_at(source: RowSource, declared: Any) -> tuple[int, ...]:
-    """Return the columns whose kind or values their type alone does not tell."""
+    """Return the columns whose kind or values neither type nor first rows tell."""
     kinds = declared_kinds(_named(source.names, source.has_names), declared)
     settled, learnt = source.settled, ("categorical", "boolean", "text")
-    return tuple(j for j, kind in enumerate(kinds) if j not in settled or kind in learnt)
+    numbers = [j for j, kind in enumerate(kinds) if kind is None and settled.get(j) == "continuous"]
+    two = set(source.peek(_MaybeTwo(tuple(numbers))) or ()) if numbers else set()
+    return tuple(
+        j for j, kind in enumerate(kinds) if j not in settled or kind in learnt or j in two
+    )
+
+
+@dataclass(frozen=True)
+class _MaybeTwo:
+    """Finds those of some columns that hold two different numbers at most in a part."""
+
+    columns: tuple[int, ...]
+
+    def __call__(self, part: Part) -> list[int]:
+        return maybe_two(read_columns(part.table), self.columns)
 
 
 # -- rows as numbers, and a sample of them --------------------------------------------------------
