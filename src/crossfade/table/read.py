@@ -32,22 +32,14 @@ def read_features(
     handle_unknown: Literal["ignore", "error"] = "ignore",
     sample_weight: Any = None,
     extend: bool = False,
-<<<<<<< HEAD
     in_place: bool = False,
-) -> tuple[Any, Schema]:
-    """Return a table as one matrix, with the schema that was learnt or is already known.
-
-    What is too large is seen by sums (:func:`check_large`). `in_place`: Whether numbers may stay as
-    they lie, see `as_floats`. Shapes: X, matrix (n_rows, n_features); sample_weight (n_rows,).
-=======
     of_all: bool = True,
 ) -> tuple[Any, Schema]:
     """Return a table as one matrix, with the schema that was learnt or is already known.
 
-    `of_all`: Whether a schema is learnt of all rows, not of the first of several batches.
-    What is too large is seen by sums (:func:`check_large`). Shapes: X, matrix (n_rows, n_features);
-    sample_weight (n_rows,).
->>>>>>> bd47995 (Two different numbers carry one bit: booleans whatever their coding and container; a third number is told)
+    What is too large is seen by sums (:func:`check_large`). `in_place`: Whether numbers may stay as
+    they lie, see `as_floats`. `of_all`: Whether a schema is learnt of all rows, not of the first of
+    several batches. Shapes: X, matrix (n_rows, n_features); sample_weight (n_rows,).
     """
     columns = read_columns(X, sparse=getattr(estimator, "_takes_sparse", False))
     if declared == "words":

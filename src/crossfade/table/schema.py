@@ -234,20 +234,13 @@ class Schema:
         return MixedRows.of(np.zeros((columns.n_rows, 1)), {0: counts}, in_order=False)
 
     def encode_columns(self, columns: Columns) -> Any:
-<<<<<<< HEAD
-        """Return the same, uncopied where nothing in it is changed: by columns, or these apart."""
-        arrays = self._matching(columns).arrays
-        if arrays is None or str(arrays[0].dtype) != "float64" or not self._all_continuous:
-            return self.encode(columns, in_place=True)
-=======
-        """Return the same, its columns apart where they are so and nothing in them is changed.
+        """Return the same, uncopied where nothing in it is changed: by columns, or these apart.
 
         What fit did not see is refused.
         """
         arrays = self._matching(columns).arrays
         if arrays is None or str(arrays[0].dtype) != "float64" or not self._all_continuous:
-            return self.encode(columns, "error")
->>>>>>> bd47995 (Two different numbers carry one bit: booleans whatever their coding and container; a third number is told)
+            return self.encode(columns, "error", in_place=True)
         return ColumnArrays(tuple(arrays))
 
     @property
