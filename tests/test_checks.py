@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import tomllib
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -24,6 +27,22 @@ def test_one_is_no_plural():
         "2 rows",
         "1,000 rows",
     ]
+
+
+def test_no_message_says_1_columns():
+    """Numbers stand before these nouns by way of counted, but where they are never 1."""
+    nouns = re.compile(r" ([a-z]+-[a-z]+ )?(columns|cells|tokens|sentences|tags|labels|words)\b")
+    never_one = {"before", "n_numbers + n_others", "len(empty)"}
+    found = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else []
+            for number, text in pairwise(parts):
+                if isinstance(number, ast.FormattedValue) and isinstance(text, ast.Constant):
+                    value = ast.unparse(number.value)
+                    if nouns.match(text.value) and value not in never_one:
+                        found.append(f"{path.name}: {value}{text.value}")
+    assert not found
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ def test_bad_files_get_one_line_and_exit_code_two(case, tmp_path, capsys):
         (["compare", "iris", "--json", "x"], "--json: expected a name that ends in .json, got 'x'"),
         (["fit", "iris", "--out", "m.pkl"], "expected a name that ends in .skops, got 'm.pkl'"),
         (["curve", "iris", "--csv", "c.xlsx"], "--csv: expected a name that ends in .csv"),
-        (["export", "m.skops", "--onnx", "m.pb"], "--onnx: expected a name that ends in .onnx"),
+        (["export", __file__, "--onnx", "m.pb"], "--onnx: expected a name that ends in .onnx"),
         (["curve", "iris", "--extrapolate", "90"], "largest training size, about 120, got 90"),
         (
             ["curve", "iris", "--sizes", "10,40", "--extrapolate", "30"],
@@ -473,3 +473,43 @@ def test_a_poor_terminal_gets_question_marks(table):
         out, said = process.communicate()
         assert (process.returncode, said) == (0, "")
     assert "? log-loss" in out
+
+
+def test_a_file_that_is_not_there_is_refused_before_anything_heavy_is_loaded(tmp_path):
+    for name in ("table.csv", "model.skops", "words.conll"):
+        (tmp_path / name).touch()
+    commands = {
+        "compare tabel.csv": "tabel.csv",
+        "curve tabel.csv": "tabel.csv",
+        "fit tabel.csv --out m.skops": "tabel.csv",
+        "explore tabel.csv": "tabel.csv",
+        "predict modl.skops table.csv": "modl.skops",
+        "predict model.skops tabel.csv": "tabel.csv",
+        "explain modl.skops": "modl.skops",
+        "explain model.skops tabel.csv": "tabel.csv",
+        "export modl.skops": "modl.skops",
+        "glm tabel.csv --formula y~x --family poisson": "tabel.csv",
+        "tag --train word.conll --test words.conll": "word.conll",
+        "tag --train words.conll --test word.conll": "word.conll",
+    }
+    meant = {"tabel.csv": "table.csv", "modl.skops": "model.skops", "word.conll": "words.conll"}
+    program = (
+        "import sys\nfrom crossfade.cli import main\n"
+        f"for command in {list(commands)!r}:\n"
+        "    try:\n        main(command.split())\n"
+        "    except SystemExit as end:\n"
+        "        print(end.code, {'sklearn', 'polars', 'numpy'} & sys.modules.keys())\n"
+    )
+    environment = {key: value for key, value in ENVIRONMENT.items() if key != "CROSSFADE_DATA"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "2 set()\n" * len(commands)
+    assert done.stderr.splitlines() == [
+        f"error: {name}: no such file; did you mean {meant[name]}?" for name in commands.values()
+    ]

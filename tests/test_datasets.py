@@ -68,6 +68,10 @@ def test_a_file_by_path(tmp_path: Path) -> None:
     [
         ("irsi", "data: expected the name of a data set or a file, got 'irsi'; did you mean 'iris"),
         ("qqqq", "data: expected the name of a data set or a file, got 'qqqq'; bundled are breast"),
+        (
+            "loan",
+            "data: expected the name of a data set or a file, got 'loan'; did you mean 'loans.",
+        ),
         ("nothing.csv", "nothing.csv: no such file; "),
         ("no/iris", "no/iris: no such file; there is no folder 'no' either"),
     ],
@@ -77,6 +81,7 @@ def test_names_that_are_not_there(
 ) -> None:
     monkeypatch.setenv("CROSSFADE_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    Path("loans.csv").touch()
     with pytest.raises(DataError, match="^" + re.escape(sentence)):
         load(name)
 

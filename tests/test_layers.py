@@ -17,7 +17,7 @@ SOURCE = Path(crossfade.__file__).parent
 #: From the ground up. A module may import from its own layer and from layers below it. What is
 #: listed together is one layer, but its members do not import each other unless they are the same.
 LAYERS = (
-    ("errors", "_typing", "_compiled", "_findings"),
+    ("errors", "_names", "_typing", "_compiled", "_findings"),
     ("_checks", "_fitting", "_optional"),
     ("blocks", "files", "rowwise"),
     ("charts", "optim", "processes"),

@@ -142,8 +142,8 @@ def _bundled(key: str, target: str | None) -> Dataset:
         X=data.data,
         y=words[data.target],
         target_names=tuple(sorted(words.tolist())),
-        description=f"{key} (scikit-learn): {n_rows} rows, {n_columns} columns, "
-        f"{len(words)} classes",
+        description=f"{key} (scikit-learn): {counted(n_rows, 'row')}, "
+        f"{counted(n_columns, 'column')}, {len(words)} classes",
         feature_names=tuple(str(column) for column in data.feature_names),
     )
 
@@ -171,7 +171,8 @@ def find(name: str) -> Path:
     if path.suffix or path.parent != Path("."):
         return path  # read_table says that it is not there, and what is
     bundled = f"bundled are {', '.join(_BUNDLED)}; a file is named with its suffix"
-    remedy = did_you_mean(name.lower(), [*_BUNDLED, *shared], bundled)
+    here = [file.name for file in Path().iterdir() if file.is_file()]
+    remedy = did_you_mean(name.lower(), [*_BUNDLED, *shared, *here], bundled)
     raise DataError(f"data: expected the name of a data set or a file, got {show(name)}; {remedy}")
 
 
@@ -197,8 +198,8 @@ def _from_file(path: Path, target: str | None, table: TableFile, unlabelled: boo
         X=X,
         y=y,
         target_names=tuple(classes.tolist()),
-        description=f"{path.name}: {X.height} rows, {X.width} columns, {len(classes)} classes"
-        f"{dropped}",
+        description=f"{path.name}: {counted(X.height, 'row')}, {counted(X.width, 'column')}, "
+        f"{len(classes)} classes{dropped}",
         n_dropped=n_dropped,
         feature_names=tuple(X.columns),
         notes=notes,

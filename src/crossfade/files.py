@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from crossfade._names import near_names
+
 #: How the names of files in the making end.
 _UNFINISHED: Final = ".crossfade"
 
@@ -36,6 +38,17 @@ def refuse_device(path: Path) -> None:
             f"{path}: expected a file, got a device, whose end may never come; save its data in "
             "a file first"
         )
+
+
+def no_such_file(place: Path) -> str:
+    """Return that a file is not there, and which one was perhaps meant."""
+    folder = place.parent
+    if not folder.is_dir():
+        return f"no such file; there is no folder {str(folder)!r} either"
+    near = near_names(place.name, [entry.name for entry in folder.iterdir() if entry.is_file()])
+    if near:
+        return f"no such file; did you mean {' or '.join(str(folder / name) for name in near)}?"
+    return f"no such file; no file in {str(folder.resolve())!r} has a name like it"
 
 
 def is_read_only(file: Path) -> bool:

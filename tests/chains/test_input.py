@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_refused(call, message):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([["a", "b"], []], "expected 1 labels in sequence 1, as many as X has steps there, got 0"),
+        ([["a", "b"], []], "expected 1 label in sequence 1, as many as X has steps there, got 0"),
         ([["a", "b"]], "expected 2 sequences of labels to go with X, got 1"),
         (np.array(["a"]), "expected 3 labels, one for each step of X, got 1"),
         ([["a", None], ["b"]], "expected a label at every step, got None at step 1"),
@@ -107,7 +107,7 @@ def test_labels_in_containers_of_any_kind(form):
     layout = layout_of([[1, 2], [3]])
     labels = read_labels([form(["b", "a"]), form(["a"])], layout)
     assert (labels.classes.tolist(), labels.codes.tolist()) == (["a", "b"], [1, 0, 0])
-    with pytest.raises(DataError, match="y: expected 1 labels in sequence 1, as many as X"):
+    with pytest.raises(DataError, match="y: expected 1 label in sequence 1, as many as X"):
         read_labels([form(["b", "a"]), form(["a", "a"])], layout)
 
 

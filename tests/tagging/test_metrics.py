@@ -74,7 +74,7 @@ def test_parts_of_speech_have_no_chunks():
 
 
 def test_misaligned_tags_are_refused():
-    with pytest.raises(DataError, match="found: expected tags for 1 sentences, got 2; align them"):
+    with pytest.raises(DataError, match="found: expected tags for 1 sentence, got 2; align them"):
         evaluate_tags([["O"]], [["O"], ["O"]])
     with pytest.raises(DataError, match="found: expected 2 tags in sentence 1, got 1; give every"):
         evaluate_tags([["O"], ["O", "O"]], [["O"], ["O"]])

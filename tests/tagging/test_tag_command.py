@@ -97,7 +97,7 @@ def test_wrong_use_is_refused(files, tmp_path):
         run(*train, "--test", files / "test.txt", "--decode", "best")
     with pytest.raises(DataError, match="--out: expected a file in a folder that exists"):
         run(*train, "--test", files / "test.txt", "--out", tmp_path / "no" / "file")
-    with pytest.raises(DataError, match="expected a column file that can be read"):
+    with pytest.raises(FileNotFoundError, match=r"no such file; no file in .* has a name like it"):
         run(*train, "--test", tmp_path / "missing")
     done = run(*train, "--test", files / "test.txt", "--model", "svm")
     assert done.exit_code == 2

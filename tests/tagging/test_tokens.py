@@ -100,8 +100,9 @@ def test_a_device_is_no_column_file():
 
 
 def test_unreadable_files(tmp_path):
-    with pytest.raises(DataError, match=r"can be read \(No such file or directory\); check the pa"):
-        read_columns(tmp_path / "missing")
+    (tmp_path / "words.conll").touch()
+    with pytest.raises(DataError, match=r"word\.conll: no such file; did you mean .*words\.c"):
+        read_columns(tmp_path / "word.conll")
     path = tmp_path / "a.gz"
     path.write_bytes(b"not compressed")
     with pytest.raises(DataError, match="Not a gzipped file"):

@@ -33,6 +33,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from crossfade._checks import counted
 from crossfade._typing import Floats, Integers
 from crossfade.chains.input import Layout, layout_of
 from crossfade.errors import DataError
@@ -71,8 +72,9 @@ class EncodedSequences:
 
     def __repr__(self) -> str:
         return (
-            f"EncodedSequences({len(self)} sequences, {self.n_tokens} tokens, "
-            f"{len(self.attributes)} entries of {len(self.encoder)} attributes)"
+            f"EncodedSequences({counted(len(self), 'sequence')}, "
+            f"{counted(self.n_tokens, 'token')}, {len(self.attributes)} entries of "
+            f"{len(self.encoder)} attributes)"
         )
 
 
@@ -121,7 +123,7 @@ class AttributeEncoder:
             return self._encode_matrices(sequences, layout, learn=learn)
         if not learn and self._n_columns is not None and layout.n_steps:
             raise DataError(
-                f"X: expected matrices of {self._n_columns} columns as in fit, "
+                f"X: expected matrices of {counted(self._n_columns, 'column')} as in fit, "
                 f"got {type(sequences[0]).__name__}; pass a list of matrices"
             )
         return self._encode_tokens(sequences, layout, learn=learn)
@@ -210,11 +212,12 @@ class AttributeEncoder:
     ) -> EncodedSequences:
         if learn:
             self._n_columns = int(matrices[0].shape[1])
+        assert self._n_columns is not None
         for s, matrix in enumerate(matrices):
             sparse = scipy.sparse.issparse(matrix)
             if matrix.shape[1] != self._n_columns:
                 raise DataError(
-                    f"X: expected {self._n_columns} columns in every matrix, got "
+                    f"X: expected {counted(self._n_columns, 'column')} in every matrix, got "
                     f"{matrix.shape[1]} in sequence {s}; give all the same columns"
                 )
             entries = matrix.data if sparse else matrix

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from crossfade._checks import is_missing
+from crossfade._checks import counted, is_missing
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 
@@ -120,8 +120,8 @@ def _offsets(lengths: ArrayLike, n_steps: int) -> Integers:
     whole = given.ndim == 1 and given.dtype.kind in "iu" and bool((given >= 0).all())
     if not whole or int(given.sum()) != n_steps:
         raise DataError(
-            f"lengths: expected whole numbers that add up to the {n_steps} steps of X, got "
-            f"{lengths!r}; give each sequence's number of steps"
+            f"lengths: expected whole numbers that add up to the {counted(n_steps, 'step')} of X, "
+            f"got {lengths!r}; give each sequence's number of steps"
         )
     return np.concatenate([[0], np.cumsum(given)]).astype(np.int64)
 
@@ -136,8 +136,8 @@ def stack_numbers(X: Any, lengths: ArrayLike | None = None) -> tuple[Floats, Lay
         first = next(a.shape[1] for a in arrays if len(a))
         odd = next(n for n, a in enumerate(arrays) if len(a) and a.shape[1] != first)
         raise DataError(
-            f"X: expected {first} columns in every sequence, got {arrays[odd].shape[1]} in "
-            f"sequence {odd}; give all sequences the same columns"
+            f"X: expected {counted(first, 'column')} in every sequence, got "
+            f"{arrays[odd].shape[1]} in sequence {odd}; give all sequences the same columns"
         )
     filled = [array for array in arrays if len(array)] or arrays[:1]
     if not filled:
@@ -300,12 +300,14 @@ def _flat_labels(y: Any, layout: Layout) -> list[Any]:
         labels = np.asarray(y).ravel().tolist() if isinstance(y, np.ndarray) else list(y)
         if len(labels) != layout.n_steps:
             raise DataError(
-                f"y: expected {layout.n_steps} labels, one for each step of X, got {len(labels)}"
+                f"y: expected {counted(layout.n_steps, 'label')}, one for each step of X, got "
+                f"{len(labels)}"
             )
         return labels
     if len(y) != layout.n_sequences:
         raise DataError(
-            f"y: expected {layout.n_sequences} sequences of labels to go with X, got {len(y)}"
+            f"y: expected {counted(layout.n_sequences, 'sequence')} of labels to go with X, got "
+            f"{len(y)}"
         )
     labels = []
     for number, (part, length) in enumerate(zip(y, np.diff(layout.offsets), strict=True)):
@@ -314,8 +316,8 @@ def _flat_labels(y: Any, layout: Layout) -> list[Any]:
             continue
         if not _is_sequence(part) or len(part) != length:
             raise DataError(
-                f"y: expected {length} labels in sequence {number}, as many as X has steps there, "
-                f"got {len(part) if hasattr(part, '__len__') else part!r}"
+                f"y: expected {counted(length, 'label')} in sequence {number}, as many as X has "
+                f"steps there, got {len(part) if hasattr(part, '__len__') else part!r}"
             )
         labels.extend(part.tolist() if hasattr(part, "tolist") else part)
     return labels

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from crossfade._checks import counted
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import class_shares, refuse_unlabelled
@@ -136,8 +137,8 @@ class EntropicNaiveBayes(PriorInUse, TableClassifier, BaseEstimator):
         if not isinstance(given[0], tuple):
             if len(given) != d:
                 raise DataError(
-                    f"column_classifiers: expected one for each of {d} columns, got {len(given)}; "
-                    "or give pairs (classifier, columns)"
+                    f"column_classifiers: expected one for each of {counted(d, 'column')}, got "
+                    f"{len(given)}; or give pairs (classifier, columns)"
                 )
             return [(one, [j]) for j, one in enumerate(given)]
         pairs = []

@@ -116,7 +116,7 @@ def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:
     kinds.append(_kinds(data.column_names, data.column_kinds))
     splits = Text(
         f"{_splits(result)} of {result.n_train:,} training and "
-        f"{result.n_test:,} test rows, seed {result.random_state}",
+        f"{counted(result.n_test, 'test row')}, seed {result.random_state}",
         style="dim",
     )
     return [title, target, kinds, splits]

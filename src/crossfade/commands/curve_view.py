@@ -75,7 +75,7 @@ def print_curve(curve: LearningCurve, metric: str, found: dict[str, Any], table:
     out.print(
         Text(
             f"{counted(curve.n_splits, 'split')} of "
-            f"{curve.n_train:,} training and {curve.n_test:,} test rows, seed "
+            f"{curve.n_train:,} training and {counted(curve.n_test, 'test row')}, seed "
             f"{curve.random_state}; mean ± std. error",
             style="dim",
         )

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Encoding, Json, Missing, Separator, Text
+from crossfade.commands.options import Encoding, Json, Missing, Separator, Text, there
 
 
 class FamilyName(StrEnum):
@@ -42,7 +42,10 @@ def glm(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="A CSV, TSV or Parquet file (also .gz).", show_default=False
+            metavar="FILE",
+            help="A CSV, TSV or Parquet file (also .gz).",
+            show_default=False,
+            callback=there,
         ),
     ],
     formula: Annotated[

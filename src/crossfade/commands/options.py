@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
+
+from crossfade.files import no_such_file
+
+Name = TypeVar("Name", str, Path, None)
+
+
+def there(name: Name) -> Name:
+    """Return the name of a file, before anything heavy is loaded; refuse one that is not there."""
+    if name is not None and not Path(name).exists():
+        raise FileNotFoundError(errno.ENOENT, no_such_file(Path(name)), str(name))
+    return name
+
+
+def _data_there(name: Name) -> Name:
+    """Do so for rows: a name without folder and suffix may be that of a data set."""
+    path = Path(name or "")
+    is_file = path.suffix or path.parent != Path(".")
+    if not is_file or os.environ.get("CROSSFADE_DATA") or any(mark in str(path) for mark in "*?["):
+        return name
+    return there(name)
+
 
 # -- the table -----------------------------------------------------------------------------------
 
@@ -16,6 +39,7 @@ Data = Annotated[
         help="A CSV, TSV or Parquet file (also .gz), a folder or pattern of such files, or the "
         "name of a bundled data set.",
         show_default=False,
+        callback=_data_there,
     ),
 ]
 
@@ -114,7 +138,8 @@ ModelNames = Annotated[
 # -- a fitted model and new rows -----------------------------------------------------------------
 
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file that crossfade fit wrote.")
+    Path,
+    typer.Argument(metavar="MODEL", help="A file that crossfade fit wrote.", callback=there),
 ]
 
 NewData = Annotated[
@@ -123,6 +148,7 @@ NewData = Annotated[
         metavar="DATA",
         help="New rows: a CSV, TSV, Parquet or Arrow file (text also .gz), a folder or pattern of "
         "such files, or a bundled data set.",
+        callback=_data_there,
     ),
 ]
 
@@ -132,6 +158,7 @@ NewDataIfAny = Annotated[
         metavar="[DATA]",
         help="New rows, as for predict; without them the model's coefficients are shown.",
         show_default=False,
+        callback=_data_there,
     ),
 ]
 

@@ -211,7 +211,8 @@ def predict(
         )
     if reject is not None:
         say(
-            f"{n_rejected:,} of {n_rows:,} rows rejected, outlier_p at most {reject:g}", stderr=True
+            f"{n_rejected:,} of {counted(n_rows, 'row')} rejected, outlier_p at most {reject:g}",
+            stderr=True,
         )
     if out is not None:
         say(f"{counted(n_rows, 'row')} written to {out}", stderr=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Json
+from crossfade.commands.options import Json, there
 
 
 class ModelName(StrEnum):
@@ -37,10 +37,16 @@ def tag(
         typer.Option(
             metavar="FILE",
             help="Sentences to learn from: one token per line, its tag in the last column.",
+            callback=there,
         ),
     ],
     test: Annotated[
-        Path, typer.Option(metavar="FILE", help="Sentences to tag; with or without a tag column.")
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Sentences to tag; with or without a tag column.",
+            callback=there,
+        ),
     ],
     model: Annotated[
         ModelName,
@@ -178,6 +184,7 @@ def _load(tagger: Any, decode: str) -> None:
 
 def _check_columns(train_width: int, test_width: int) -> bool:
     """Return whether the test file has a tag column."""
+    from crossfade._checks import counted
     from crossfade.errors import DataError
 
     if train_width < 2:
@@ -186,8 +193,8 @@ def _check_columns(train_width: int, test_width: int) -> bool:
         )
     if test_width not in (train_width, train_width - 1):
         raise DataError(
-            f"--test: expected the {train_width} columns of the training file, or one less (no "
-            f"tags), got {test_width}; give both files the same columns"
+            f"--test: expected the {counted(train_width, 'column')} of the training file, or one "
+            f"less (no tags), got {test_width}; give both files the same columns"
         )
     if train_width > 3:
         unused = "3 is" if train_width == 4 else f"3 to {train_width - 1} are"

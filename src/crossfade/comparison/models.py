@@ -12,7 +12,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from crossfade._checks import check_choice, near_names
+from crossfade._checks import check_choice
+from crossfade._names import near_names
 from crossfade.comparison.references import REFERENCES, references
 from crossfade.errors import DataError
 from crossfade.pools import PooledClassifier

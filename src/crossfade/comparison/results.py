@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from crossfade._checks import counted
 from crossfade._optional import import_optional
 from crossfade.errors import MissingExtraError
 from crossfade.evaluation.scores import METRIC_LABELS
@@ -74,9 +75,9 @@ class ComparisonResult(Comparison):
         label = METRIC_LABELS[self.criterion]
         score = around(self[self.best].estimates[self.criterion])
         return (
-            f"<ComparisonResult: {len(self.models)} models on {self.n_splits} splits of "
-            f"{self.data.n_rows} rows; best is {self.best!r}, {label} {score}. "
-            "See .verdict(), .frame(), .to_dict()>"
+            f"<ComparisonResult: {counted(len(self.models), 'model')} on "
+            f"{counted(self.n_splits, 'split')} of {counted(self.data.n_rows, 'row')}; best is "
+            f"{self.best!r}, {label} {score}. See .verdict(), .frame(), .to_dict()>"
         )
 
     def verdict(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import counted
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Density, Term, refuse
 from crossfade.densities.bernoulli import check_alpha
@@ -136,8 +137,8 @@ class Categorical(Density):
         d = head.shape[1]
         if d != len(self.levels):
             raise DataError(
-                f"levels: expected one number for each of {d} columns, got {len(self.levels)}; "
-                "give each column's number of levels"
+                f"levels: expected one number for each of {counted(d, 'column')}, got "
+                f"{len(self.levels)}; give each column's number of levels"
             )
         new = copy.copy(self)
         levels = np.asarray(self.levels, dtype=np.int64)

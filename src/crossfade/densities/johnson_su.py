@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crossfade._checks import counted
 from crossfade._typing import Floats, Integers
 from crossfade.densities.gaussian import Gaussian
 from crossfade.errors import DataError
@@ -75,7 +76,7 @@ class JohnsonSU(Gaussian):
         for name, values in (("centre", self.centre), ("width", self.width)):
             if values.size not in (1, d):
                 raise DataError(
-                    f"{name}: expected one number, or one for each of {d} columns, got "
+                    f"{name}: expected one number, or one for each of {counted(d, 'column')}, got "
                     f"{values.size}; give as many as columns"
                 )
         new = super().begin(self.stretched(head), scales=scales)

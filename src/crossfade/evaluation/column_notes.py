@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import gammaln
 
-from crossfade._checks import show
+from crossfade._checks import counted, show
 from crossfade._typing import Floats
 from crossfade.evaluation.inputs import LabelledTable
 from crossfade.table.contents import distinct
@@ -139,7 +139,7 @@ def _labels_again(table: LabelledTable, encoded: Floats) -> list[str]:
 def _marks(table: LabelledTable, encoded: Floats) -> list[str]:
     """Return a note on numbers such as -999 that come again and again, far from all others."""
     found = [
-        (f"{column.where.removeprefix('X: ')} ({mark:.0f} in {times:,} rows)", mark)
+        (f"{column.where.removeprefix('X: ')} ({mark:.0f} in {counted(times, 'row')})", mark)
         for column, kind, values in zip(
             table.columns.columns, table.schema.kinds, encoded.T, strict=True
         )
@@ -180,9 +180,9 @@ def _copies(table: LabelledTable, encoded: Floats) -> list[str]:
     if max(map(len, counts)) <= _FEW_VALUES or (sizes * (sizes - 1.0)).sum() < 10.0 * by_chance:
         return []
     return [
-        f"{n_copies:,} of {n_rows:,} rows are copies of others, in all cells and the class. Copies "
-        "that are trained on and tested on make models look better than they are; leave them out, "
-        "if they are no rows of their own."
+        f"{n_copies:,} of {counted(n_rows, 'row')} are copies of others, in all cells and the "
+        "class. Copies that are trained on and tested on make models look better than they are; "
+        "leave them out, if they are no rows of their own."
     ]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from crossfade._checks import counted
 from crossfade._findings import Finding
 from crossfade._typing import Floats
 from crossfade.evaluation.scores import METRIC_LABELS
@@ -207,11 +208,10 @@ def _fits(scores: Floats, at: Floats, random_state: int) -> tuple[PowerLaw, list
 
 def _too_little(scores: Floats, at: Floats, m: int, unit: str) -> str:
     if at.size < _FEWEST_SIZES:
-        return (
-            f"a curve of {at.size} sizes is too short for a power law; take {_FEWEST_SIZES} or more"
-        )
+        return f"a curve of {counted(at.size, 'size')} is too short for a power law; take "
+        f"{_FEWEST_SIZES} or more"
     if scores.shape[0] < 5:
-        splits = "1 split" if scores.shape[0] == 1 else f"{scores.shape[0]} splits"
+        splits = counted(scores.shape[0], "split")
         return f"{splits} can give no uncertainty; take at least 5"
     if m > _FARTHEST * at[-1]:
         return (

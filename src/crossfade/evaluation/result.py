@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from crossfade._checks import check_choice
+from crossfade._checks import check_choice, counted
 from crossfade._findings import Finding
 from crossfade._optional import import_optional
 from crossfade._typing import Floats
@@ -83,10 +83,11 @@ class LearningCurve(Finding):
 
     def __repr__(self) -> str:
         return (
-            f"<LearningCurve: {', '.join(map(repr, self.models))} on {len(self.sizes)} sizes from "
-            f"{self.sizes[0]} to {self.sizes[-1]} {self.unit}, {self.n_splits} splits"
-            f"{'' if self.complete else ' (interrupted)'}. "
-            "See .frame(), .crossings(), .extrapolate(m), .plot()>"
+            f"<LearningCurve: {', '.join(map(repr, self.models))} on "
+            f"{counted(len(self.sizes), 'size')} from {self.sizes[0]} to {self.sizes[-1]} "
+            f"{self.unit}, "
+            f"{counted(self.n_splits, 'split')}{'' if self.complete else ' (interrupted)'}. See "
+            ".frame(), .crossings(), .extrapolate(m), .plot()>"
         )
 
     # -- as tables -------------------------------------------------------------------------------

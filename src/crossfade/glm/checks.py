@@ -47,8 +47,9 @@ def numbers(name: str, values: Any, n_rows: int) -> Floats:
         )
     if len(array) != n_rows:
         raise DataError(
-            f"{name}: expected one number for each of the {n_rows} rows of X, got {len(array)}; "
-            f"Found input variables with inconsistent numbers of samples: {[n_rows, len(array)]}"
+            f"{name}: expected one number for each of the {counted(n_rows, 'row')} of X, got "
+            f"{len(array)}; Found input variables with inconsistent numbers of samples: "
+            f"{[n_rows, len(array)]}"
         )
     bad = ~np.isfinite(array)
     if bad.any():
@@ -111,8 +112,8 @@ def check_trials(trials: Any, n_rows: int) -> Floats:
 def no_trials(n_rows: int) -> DataError:
     """Return the error of rows without any trial."""
     return DataError(
-        f"trials: expected some row with trials, got {n_rows} rows with 0; drop trials= for "
-        "rows of single observations"
+        f"trials: expected some row with trials, got {counted(n_rows, 'row')} with 0; drop "
+        "trials= for rows of single observations"
     )
 
 

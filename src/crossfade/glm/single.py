@@ -10,6 +10,7 @@ import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import counted
 from crossfade._typing import Floats
 from crossfade.blocks import block_sum, for_each_block
 from crossfade.errors import DataError
@@ -269,8 +270,8 @@ class SingleResponse(Regression):
         extra = extra[:, None] if extra.ndim == 1 else extra
         if extra.ndim != 2 or len(extra) != training.n_given:
             raise DataError(
-                f"added: expected one row for each of the {training.n_given} rows fitted, got "
-                f"shape {extra.shape}; give shape ({training.n_given}, n_added)"
+                f"added: expected one row for each of the {counted(training.n_given, 'row')} "
+                f"fitted, got shape {extra.shape}; give shape ({training.n_given}, n_added)"
             )
         names = [f"added {i}" for i in range(extra.shape[1])]
         return inference.score_of_added(training.fit, training.select(extra), names)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crossfade._checks import counted
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block
 from crossfade.chains.input import Layout, stack_numbers
@@ -54,7 +55,7 @@ class DensityEmission(Emission):
             return np.zeros((0, density.n_features))
         if raw.shape[1] != density.n_features:
             raise DataError(
-                f"X: expected {density.n_features} columns as in fit, got {raw.shape[1]}"
+                f"X: expected {counted(density.n_features, 'column')} as in fit, got {raw.shape[1]}"
             )
         density.check(self._filled(raw)[0])
         return raw

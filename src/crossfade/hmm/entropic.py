@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade._checks import check_choice, check_number
+from crossfade._checks import check_choice, check_number, counted
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.chains.decoding import ConditionalChain, Potentials
@@ -270,8 +270,8 @@ class EntropicMarkovChain(ConditionalChain, BaseEstimator):
             raise DataError("X: expected tokens as in fit, got matrices; pass dicts or strings")
         if n_columns != self.n_features_in_:
             raise DataError(
-                f"X: expected {self.n_features_in_} columns as in fit, got {n_columns}; give the "
-                "same columns"
+                f"X: expected {counted(self.n_features_in_, 'column')} as in fit, got "
+                f"{n_columns}; give the same columns"
             )
 
     def _fit_jointly(self, features: Any, layout: Layout, codes: Integers) -> None:
@@ -365,8 +365,8 @@ def _stacked(parts: list[Any]) -> Any:
     odd = next((n for n, found in enumerate(widths) if found not in (None, width)), None)
     if odd is not None:
         raise DataError(
-            f"X: expected {width} columns in every sequence, got {widths[odd]} in sequence {odd}; "
-            "give all sequences the same columns"
+            f"X: expected {counted(width, 'column')} in every sequence, got {widths[odd]} in "
+            f"sequence {odd}; give all sequences the same columns"
         )
     parts = [part for part in parts if part.shape[0]]
     if any(scipy.sparse.issparse(part) for part in parts):

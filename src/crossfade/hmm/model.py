@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade._checks import check_choice, check_number
+from crossfade._checks import check_choice, check_number, counted
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.chains import recursions
@@ -194,8 +194,8 @@ default="categorical"
         raw, layout = named.read(X, lengths)
         if layout.n_steps and not named.any_observed(raw):
             raise DataError(
-                f"X: expected some observed values, got {layout.n_steps} steps without any; drop "
-                "them"
+                f"X: expected some observed values, got {counted(layout.n_steps, 'step')} without "
+                "any; drop them"
             )
         labels = None if y is None else read_labels(y, layout, hidden=True)
         if labels is not None and labels.complete and layout.n_steps:

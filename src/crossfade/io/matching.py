@@ -72,8 +72,8 @@ class Matcher:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         unnamed = "" if self.schema.has_names else " (the model was fitted without column names)"
         raise DataError(
-            f"{self.path}: expected the {self.schema.n_features} columns of fit, got none named "
-            f"{', '.join(told)}{more}{unnamed}; rename or add the column"
+            f"{self.path}: expected the {counted(self.schema.n_features, 'column')} of fit, got "
+            f"none named {', '.join(told)}{more}{unnamed}; rename or add the column"
             + ("s" if len(missing) > 1 else "")
         )
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from crossfade._checks import did_you_mean, listed, near_names, show
+from crossfade._checks import did_you_mean, listed, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
-from crossfade.files import refuse_device
+from crossfade.files import no_such_file, refuse_device
 from crossfade.io.cells import TableFile, typed_table
 from crossfade.io.encoding import check_encoding
 from crossfade.io.text import Delimited, blank_lines, check_text, header_notes
@@ -93,24 +93,13 @@ def opened(place: Path) -> Iterator[BinaryIO]:
     try:
         file = place.open("rb")
     except FileNotFoundError:
-        raise DataError(f"{place}: no such file; {_near_files(place)}") from None
+        raise DataError(f"{place}: {no_such_file(place)}") from None
     except IsADirectoryError:
         raise DataError(f"{place}: expected a file, got a folder; name a file in it") from None
     except OSError as error:
         raise DataError(f"{place}: cannot be read ({error.strerror}); check its rights") from None
     with file:
         yield file
-
-
-def _near_files(place: Path) -> str:
-    folder = place.parent
-    if not folder.is_dir():
-        return f"there is no folder {str(folder)!r} either"
-    names = [entry.name for entry in folder.iterdir() if entry.is_file()]
-    near = near_names(place.name, names)
-    if near:
-        return f"did you mean {' or '.join(str(folder / name) for name in near)}?"
-    return f"no file in {str(folder.resolve())!r} has a name like it"
 
 
 def _read_parquet(raw: bytes, place: Path) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from crossfade._checks import counted
 from crossfade._optional import import_optional
 from crossfade.blocks import n_threads, threads
 from crossfade.errors import ClusterError, DataError, MissingExtraError
@@ -412,8 +413,8 @@ def _lengths(pairs: list[tuple[Any, Any]]) -> list[int]:
     for table, labels in pairs:
         if labels is not None and rows_of(labels) != rows_of(table):
             raise DataError(
-                f"y: expected {rows_of(table)} labels in a partition, got {rows_of(labels)}; take "
-                "y from the same collection as X"
+                f"y: expected {counted(rows_of(table), 'label')} in a partition, got "
+                f"{rows_of(labels)}; take y from the same collection as X"
             )
     return [rows_of(table) for table, _ in pairs]
 

@@ -35,8 +35,8 @@ def encode_labels(
     found, codes = _factorised(y, "y")
     if n_samples is not None and len(codes) != n_samples:
         raise DataError(
-            f"y: expected one label for each of the {n_samples} rows of X, got {len(codes)}; "
-            "Found input variables with inconsistent numbers of samples: "
+            f"y: expected one label for each of the {counted(n_samples, 'row')} of X, got "
+            f"{len(codes)}; Found input variables with inconsistent numbers of samples: "
             f"{[n_samples, len(codes)]}"
         )
     if classes is not None:
@@ -45,7 +45,7 @@ def encode_labels(
         found = known
     if len(found) < minimum:
         noun = "1 class" if len(found) == 1 else f"{len(found)} classes"
-        only = f" ({show(found[0])} in all {len(codes)} rows)" if len(found) == 1 else ""
+        only = f" ({show(found[0])} in all {counted(len(codes), 'row')})" if len(found) == 1 else ""
         raise DataError(
             f"y: expected at least {minimum} classes, got {noun}{only}; add rows of another class "
             "or choose another target"
@@ -74,8 +74,8 @@ def labelled_first(y: Any, unlabelled: Any, n_samples: int) -> tuple[NDArray[np.
         return None, n_samples
     if absent.all():
         raise DataError(
-            f"y: expected labels of at least 2 classes, got {n_samples} rows without a label "
-            f"(unlabelled={show(unlabelled)}); give labels to rows of each class"
+            f"y: expected labels of at least 2 classes, got {counted(n_samples, 'row')} without a "
+            f"label (unlabelled={show(unlabelled)}); give labels to rows of each class"
         )
     return np.argsort(absent, kind="stable"), int(n_samples - absent.sum())
 

@@ -45,8 +45,9 @@ def refuse_empty(columns: Columns) -> None:
         empty = not any(column.has_cells() for column in columns.columns)
     if empty:
         raise DataError(
-            f"X: expected some cells that are not missing, got none in {columns.n_rows} rows of "
-            f"{len(columns.names)} columns (all NaN); check how the table was read"
+            f"X: expected some cells that are not missing, got none in "
+            f"{counted(columns.n_rows, 'row')} of {counted(len(columns.names), 'column')} (all "
+            "NaN); check how the table was read"
         )
 
 

@@ -58,8 +58,8 @@ def read_features(
         if columns.words is not None:
             if not columns.words.nnz:
                 raise DataError(
-                    f"X: expected some words, got none in {columns.n_rows} rows of "
-                    f"{len(columns.names)} columns; check how the words were counted"
+                    f"X: expected some words, got none in {counted(columns.n_rows, 'row')} of "
+                    f"{counted(len(columns.names), 'column')}; check how the words were counted"
                 )
             estimator.schema_ = schema
             check_same_columns(estimator, X, reset=True)

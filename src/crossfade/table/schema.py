@@ -219,7 +219,8 @@ class Schema:
             )
         if len(columns.names) != self.n_features:
             raise DataError(
-                f"X: expected the {self.n_features} columns of fit, got {len(columns.names)}; "
+                f"X: expected the {counted(self.n_features, 'column')} of fit, got "
+                f"{len(columns.names)}; "
                 + _difference(self.names, columns.names, self.has_names and columns.has_names)
             )
         if self.has_names and columns.has_names and columns.names != self.names:

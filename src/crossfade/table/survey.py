@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import show
+from crossfade._checks import counted, show
 from crossfade.errors import DataError
 from crossfade.table.columns import Columns, read_columns, where
 from crossfade.table.documents import is_sparse
@@ -70,8 +70,8 @@ class Survey:
         """Return the same for the rows of both."""
         if len(other.storage) != len(self.storage):
             raise DataError(
-                f"X: expected {len(self.storage)} columns in every part of the rows, got "
-                f"{len(other.storage)}; select the same columns everywhere"
+                f"X: expected {counted(len(self.storage), 'column')} in every part of the rows, "
+                f"got {len(other.storage)}; select the same columns everywhere"
             )
         pairs = zip(self.values, other.values, strict=True)
         return replace(
@@ -100,7 +100,7 @@ class Survey:
             )
         found = encode_labels(np.array(labels, dtype=self.dtype), minimum=1)[0]
         if len(found) < 2:
-            only = f"1 class ({show(found[0])} in all {self.n_rows} rows)"
+            only = f"1 class ({show(found[0])} in all {counted(self.n_rows, 'row')})"
             raise DataError(
                 f"y: expected at least 2 classes, got {only}; add rows of another class "
                 "or choose another target"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from crossfade._checks import counted
 from crossfade.errors import DataError
 
 
@@ -58,8 +59,8 @@ def window_features(
     if tags is not None:
         if len(tags) != len(words):
             raise DataError(
-                f"tags: expected as many as the {len(words)} words, got {len(tags)}; give each "
-                "word one"
+                f"tags: expected as many as the {counted(len(words), 'word')}, got {len(tags)}; "
+                "give each word one"
             )
         columns.append(("pos", _escaped(tags), _TAG_GROUPS))
     length = len(words)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from crossfade._checks import counted
 from crossfade._findings import Finding
 from crossfade.errors import DataError
 
@@ -98,7 +99,9 @@ class TaggingReport(Finding):
         return self.n_right / self.n_tokens if self.n_tokens else float("nan")
 
     def __str__(self) -> str:
-        lines = [f"accuracy {self.accuracy:.2%} ({self.n_right} of {self.n_tokens} tokens)"]
+        lines = [
+            f"accuracy {self.accuracy:.2%} ({self.n_right} of {counted(self.n_tokens, 'token')})"
+        ]
         if self.chunks is not None and self.chunks_overall is not None:
             lines += ["", *_table("chunk", (*self.chunks, self.chunks_overall))]
         return "\n".join([*lines, "", *_table("tag", self.tags)])
@@ -226,13 +229,14 @@ def _pairs(
 ) -> Iterator[tuple[list[str], list[str]]]:
     if len(true) != len(found):
         raise DataError(
-            f"found: expected tags for {len(true)} sentences, got {len(found)}; align them"
+            f"found: expected tags for {counted(len(true), 'sentence')}, got {len(found)}; align "
+            "them"
         )
     for number, (truth, guess) in enumerate(zip(true, found, strict=True)):
         if len(truth) != len(guess):
             raise DataError(
-                f"found: expected {len(truth)} tags in sentence {number}, got {len(guess)}; "
-                "give every token one"
+                f"found: expected {counted(len(truth), 'tag')} in sentence {number}, got "
+                f"{len(guess)}; give every token one"
             )
         yield [str(tag) for tag in truth], [str(tag) for tag in guess]
 

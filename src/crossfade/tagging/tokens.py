@@ -11,8 +11,9 @@ import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from crossfade._checks import counted
 from crossfade.errors import DataError
-from crossfade.files import refuse_device
+from crossfade.files import no_such_file, refuse_device
 
 #: What stands between columns without tabs; str.split would cut at a no-break space as well.
 _SPACES = re.compile("[ \t]+")
@@ -52,8 +53,9 @@ def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
         width = width or len(cells)
         if len(cells) != width or not all(cells):
             raise DataError(
-                f"{path}, line {number}: expected {width} non-empty columns as in the first line, "
-                f"got {line!r:.80}; separate columns by tabs throughout, or by spaces throughout"
+                f"{path}, line {number}: expected {counted(width, 'non-empty column')} as in the "
+                f"first line, got {line!r:.80}; separate columns by tabs throughout, or by spaces "
+                "throughout"
             )
         sentence.append(cells)
     if sentence:
@@ -69,6 +71,8 @@ def _lines(path: Path) -> list[str]:
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
+    except FileNotFoundError:
+        raise DataError(f"{path}: {no_such_file(path)}") from None
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(
