@@ -108,6 +108,7 @@ def picture(found: list[dict[str, Any]], file: Path) -> None:
                     domain=["reliable", "refit on folds"], range=["#1f6f8b", "#d98c3a"]
                 ),
                 title="the rule says",
+                legend=alt.Legend(orient="top"),
             ),
         )
     )

@@ -53,8 +53,16 @@ def learning_curves(
     if roles is not None:
         hues = [getattr(colours, role) for role in roles]
         dashes = [ROLE_DASHES[role] for role in roles]
-    # A legend has room for words, not for sentences.
-    legend = alt.Legend(symbolType="stroke", symbolSize=300, labelLimit=300, symbolOpacity=1)
+    # A legend has room for words, not for sentences. Above the chart it has the chart's width,
+    # whatever font the viewer has.
+    legend = alt.Legend(
+        symbolType="stroke",
+        symbolSize=300,
+        labelLimit=300,
+        symbolOpacity=1,
+        orient="top",
+        columns=1,
+    )
     color = by_value("Color", "model", names, hues, legend=legend)
     dash = by_value("StrokeDash", "model", names, dashes, legend=legend)
     tooltip = [
