@@ -12,6 +12,7 @@ import time
 import warnings
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
@@ -185,6 +186,26 @@ def test_collections_that_do_not_belong_together_are_refused(collection, frame):
         NaiveBayes().fit(collection[["level"]], collection["y"].repartition(npartitions=2))
     with pytest.raises(DataError, match=r"^y: expected a column of the table, got 'z'"):
         NaiveBayes().fit(collection, "z")
+    # As many partitions, but other rows in them.
+    with pytest.raises(DataError, match=r"^y: expected \d+ labels in a partition, got \d+"):
+        NaiveBayes().fit(collection[["level"]], collection[collection["tail"] < 1.0]["y"])
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_rows_of_a_client_that_was_closed_are_said_to_be_gone(client, kind):
+    frame = pd.DataFrame({"a": np.arange(20.0), "y": np.arange(20) % 2})
+    own = distributed.Client(client.cluster, set_as_default=False)
+    if kind == "frame":
+        X, y = own.persist(dd.from_pandas(frame, npartitions=2)), "y"
+    else:
+        X, y = own.persist(
+            [da.from_array(frame[["a"]].to_numpy(), 10), da.from_array(frame["y"].to_numpy(), 10)]
+        )
+    model = NaiveBayes(tradeoff=1).fit(frame[["a"]], frame["y"])
+    own.close()
+    for ask in (lambda: clone(model).fit(X, y), lambda: model.predict_proba(X)):
+        with pytest.raises(ClusterError, match=r"^X, y: expected partitions .* that was closed;"):
+            ask()
 
 
 def test_the_scheduler_is_given_no_frames_to_write_out(client, collection, monkeypatch):

@@ -82,7 +82,8 @@ def folder(table, tmp_path_factory):
 
 
 def posterior(model, frame):
-    return model.predict_proba(frame.drop("y"))
+    names = [name for name in frame.columns if name != "y"]
+    return model.predict_proba(frame[names])
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
@@ -856,6 +857,66 @@ class Weighed(MemorySource):
             some = slice(part.first, part.first + self.size)
             beside = {} if self.weights is None else {"sample_weight": self.weights[some]}
             yield part._replace(beside=beside)
+
+
+class Frames(MemorySource):
+    """Frames of the same columns, whatever their types."""
+
+    def __init__(self, frames):
+        super().__init__(pd.concat(frames, ignore_index=True), "y")
+        self.frames = frames
+
+    def parts(self, columns):
+        first = 0
+        for frame in self.frames:
+            yield Part(frame.drop(columns="y"), frame["y"], first)
+            first += len(frame)
+
+
+UNLIKE = {
+    "narrow integers": {"count": "int8"},
+    "integers that may be missing": {"count": "Int64"},
+    "Arrow numbers": {"count": "int64[pyarrow]", "level": "double[pyarrow]"},
+    "numbers as objects": {"count": object, "level": object},
+    "text as categories": {"group": "category"},
+    "Arrow text": {"group": "string[pyarrow]"},
+    "numbers for truth": {"flag": "int64"},
+    "labels as floats": {"y": "float64"},
+    "labels as truth": {"y": bool},
+    "Arrow labels": {"y": "int64[pyarrow]"},
+    "labels as categories": {"y": "category"},
+    "nothing": {"level": None, "group": None},
+}
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("tradeoff", [1.0, 0.0])
+@pytest.mark.parametrize("unlike", UNLIKE)
+def test_partitions_of_pandas_may_differ_in_their_types(unlike, tradeoff, first):
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=600)
+    frame = pd.DataFrame(
+        {
+            "level": rng.normal(size=y.size) + y,
+            "count": rng.poisson(2.0 + y),
+            "flag": rng.random(y.size) < 0.3 + 0.2 * y,
+            "group": np.array(["u", "v", "w"])[rng.integers(3, size=y.size)].astype(object),
+            "y": y,
+        }
+    )
+    parts = [frame[:250], frame[250:250], frame[250:407], frame[407:]]
+    for name, dtype in UNLIKE[unlike].items():
+        own = parts[0 if first else 2]
+        own = own.assign(**{name: None}) if dtype is None else own.astype({name: dtype})
+        parts[0 if first else 2] = own
+        if dtype is None:
+            frame.loc[own.index, name] = None
+    found = NaiveBayes(tradeoff=tradeoff).fit(Frames(parts))
+    whole = NaiveBayes(tradeoff=tradeoff).fit(frame.drop(columns="y"), frame["y"])
+    assert found.schema_ == whole.schema_
+    np.testing.assert_array_equal(found.classes_, whole.classes_)
+    tolerance = 1e-10 if tradeoff == 1.0 else 1e-6
+    np.testing.assert_allclose(posterior(found, frame), posterior(whole, frame), atol=tolerance)
 
 
 def test_rows_that_a_worker_holds_by_columns_are_not_copied():

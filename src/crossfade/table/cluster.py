@@ -6,7 +6,7 @@ import copy
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -243,7 +243,10 @@ class DaskSource(RowSource):
 
 
 class _Kept(DaskSource):
-    """What a function makes of the parts of another source, kept by the workers in groups."""
+    """What a function makes of the parts of another source, kept by the workers in groups.
+
+    What it leaves as it is, they hold once.
+    """
 
     def __init__(self, source: DaskSource, function: Callable[[Part], Part]) -> None:
         self._dask, self._source, self._head = source._dask, source, None
@@ -365,6 +368,14 @@ def whole_rows(X: Any) -> Any:
 
 
 def delayed_parts(collection: Any) -> list[Any]:
+    """Return the parts of a collection, as what computes them."""
+    with suppress(MissingExtraError), _named_errors():
+        distributed = import_optional("distributed", "Dask clusters")
+        if any(held.client.status == "closed" for held in distributed.futures_of(collection)):
+            raise ClusterError(
+                "X, y: expected partitions that workers hold for a client, got those of one that "
+                "was closed; connect to the scheduler, and read or persist the rows again"
+            )
     found = collection.to_delayed()
     return list(found.ravel()) if hasattr(found, "ravel") else list(found)
 
@@ -440,6 +451,7 @@ def _mapped(code: bytes, parts: Any) -> list[Part]:
 
 
 def _few(pair: tuple[Any, Any]) -> Part:
+    _lengths([pair])  # else a row that one of them lacks is looked for
     return first_rows(Part(*pair, 0))
 
 
@@ -483,7 +495,7 @@ def _named_errors() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not _is_of_cluster(error):
+        if isinstance(error, ClusterError) or not _is_of_cluster(error):
             raise
         raise ClusterError(
             f"the cluster: expected the sums of all partitions, got {type(error).__name__} "
