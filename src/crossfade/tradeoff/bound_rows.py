@@ -301,6 +301,16 @@ class BoundRows:
         return slice(0, self.n_free) if ordered else np.flatnonzero(self.free)
 
     @cached_property
+    def free_first(self) -> Integers:
+        """Places of the free statistics, then those of the tied ones."""
+        return np.append(np.flatnonzero(self.free), np.flatnonzero(self.tied))
+
+    @cached_property
+    def tied_places(self) -> Integers:
+        """Places of the tied statistics."""
+        return np.flatnonzero(self.tied)
+
+    @cached_property
     def n_free(self) -> int:
         """Number of free statistics."""
         return int(self.free.sum())
@@ -407,15 +417,27 @@ class BoundRows:
 
     def natural(self, theta: Floats) -> Floats:
         """Return η, shape (n_classes, n_statistics)."""
-        weights, _, tied = self.split(theta)
+        weights = self.split(theta)[0]
         if self.as_counted:
             return weights
         if self.n_free == self.tied.size:
             return weights / self.free_scale
-        eta = np.empty((self.n_classes, self.tied.size))
-        eta[:, self.free] = weights / self.free_scale
-        eta[:, self.tied] = tied / self.scale[self.tied] if self.n_tied else 0.0
+        if not self.n_tied:
+            eta = np.zeros((self.n_classes, self.tied.size))
+            eta[:, self.free] = weights / self.free_scale
+            return eta
+        eta = theta.take(self._own_places)
+        eta /= self.scale
         return eta
+
+    @cached_property
+    def _own_places(self) -> Integers:
+        """Where a parameter vector has each class's weight of each statistic, tied ones too."""
+        k, p = self.n_classes, self.n_free
+        places = np.empty((k, self.tied.size), dtype=np.int64)
+        places[:, self.free] = np.arange(k * p).reshape(k, p)
+        places[:, self.tied] = np.arange(k * p + k, self.n_parameters)
+        return places
 
     def at(self, theta: Floats) -> AtTheta:
         """Return the density's terms at θ; a value, its gradient and curvature ask in turn."""

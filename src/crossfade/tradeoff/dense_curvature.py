@@ -14,6 +14,9 @@ from crossfade.tradeoff.passes import RowPasses
 if TYPE_CHECKING:
     from crossfade.tradeoff.objective import TradeoffObjective
 
+#: Doubles of a part of a Hessian that stay in cache.
+_IN_CACHE = 32_768
+
 
 def dense_curvature(
     objective: TradeoffObjective,
@@ -39,7 +42,7 @@ def dense_curvature(
         if passes.has_missing:
             partition_weight += (1.0 - lam) * lost
         penalty = (1.0 - lam) * objective.penalty * (np.eye(k) - 1.0 / k)
-        _of_same_statistic(passes, H)[:] += penalty
+        _of_same_statistic(passes, H)[:] += penalty[:, :, None]
     if lam > 0.0:
         at = passes.at(theta)
         inner = passes.density.hessian(at.natural)
@@ -79,28 +82,35 @@ def class_columns(passes: RowPasses, slope: Floats) -> Floats:
 def _add_partition_curvature(passes: RowPasses, H: Floats, inner: Floats, weight: Floats) -> None:
     """Add Σ_kf weight_kf ∇²A_f(η_k) to H."""
     k, p = passes.n_classes, passes.n_free
-    # Views where the tied statistics come last, as those of Gaussians do.
-    free = passes.free_places
-    tied = slice(p, None) if isinstance(free, slice) else np.flatnonzero(passes.tied)
-    root = np.sqrt(weight)[:, passes.factors] / passes.scale
-    for c in range(k):  # one class at a time stays in cache
-        own = slice(c * p, c * p + p)
-        scaled = inner[c] * root[c][:, None]
-        scaled *= root[c]
-        H[own, own] += scaled[free][:, free]
-        if not passes.n_tied:
-            continue
-        cross = scaled[free][:, tied]
-        H[own, k * p + k :] += cross
-        H[k * p + k :, own] += cross.T
-        H[k * p + k :, k * p + k :] += scaled[tied][:, tied]
+    root = np.sqrt(weight).take(passes.factors, axis=1) / passes.scale
+    of_weights, ties = _of_classes(H, k, p), slice(k * p + k, None)
+    # As many classes at a time as stay in cache.
+    some = max(1, _IN_CACHE // max(root.shape[1] ** 2, 1))
+    for first in range(0, k, some):
+        own = slice(first, min(first + some, k))
+        scaled = inner[own] * root[own, :, None]
+        scaled *= root[own, None, :]
+        if not isinstance(passes.free_places, slice):  # tied statistics last
+            scaled = scaled[:, passes.free_first[:, None], passes.free_first]
+        of_weights[own] += scaled[:, :p, :p]
+        if passes.n_tied:
+            place, cross = slice(own.start * p, own.stop * p), scaled[:, :p, p:]
+            H[place, ties] += cross.reshape(-1, passes.n_tied)
+            H[ties, place] += cross.reshape(-1, passes.n_tied).T
+            H[ties, ties] += scaled[:, p:, p:].sum(axis=0)
+
+
+def _of_classes(H: Floats, k: int, p: int) -> Floats:
+    """Return a view of H between the weights of a class, by class, (K, p, p)."""
+    down, right = H.strides
+    return np.ndarray((k, p, p), H.dtype, H, 0, (p * (down + right), down, right))
 
 
 def _of_same_statistic(passes: RowPasses, H: Floats) -> Floats:
-    """Return a view of H between classes' weights of the same statistic, (p, K, K)."""
+    """Return a view of H between classes' weights of the same statistic, (K, K, p)."""
     k, p = passes.n_classes, passes.n_free
-    view: Floats = np.einsum("apbp->pab", H[: k * p, : k * p].reshape(k, p, k, p))
-    return view
+    down, right = H.strides
+    return np.ndarray((k, k, p), H.dtype, H, 0, (p * down, p * right, down + right))
 
 
 def _pin(passes: RowPasses, H: Floats, *, every_class: bool) -> None:

@@ -59,7 +59,12 @@ class _Form:
         self.eta, self.offset, self.absent = passes.row_coefficients(theta)
         alike = self.absent is None or passes.at_mean
         #: A missing factor's coefficient is A_f(η_k): its slope is the class's mean.
-        self.slope = None if alike else passes.absent(theta)[1]
+        slope = None if alike else passes.absent(theta)[1]
+        if slope is not None:
+            self.free_slope = slope.take(passes.free_first[: passes.n_free], axis=1)[:, :, None]
+            tied = slope.take(passes.tied_places, axis=1)[:, :, None]
+            self.tied_slope = tied[:-1] - tied[-1]
+        self.has_slope = slope is not None
         self.n_classes, self.k = passes.n_classes, passes.n_classes - 1
         self.p = passes.n_free + (0 if alike else passes.density.n_factors)
         self.width = self.k * (self.p + 1) + 1
@@ -131,14 +136,13 @@ class _Form:
         of_classes = formed[: k * self.p].reshape(k, self.p, width)
         weights, last = of_classes[:, :n], of_classes[:, :n]
         tied = np.zeros((passes.n_tied, width))
-        if self.slope is not None:
-            gaps = of_classes[:, n:][:, passes.free_factors]
-            slope = self.slope[:, passes.free, None]
-            weights, last = weights + slope[:-1] * gaps, last + slope[-1] * gaps
+        if self.has_slope:
+            gaps, slope = of_classes[:, n:], self.free_slope
+            own = gaps.take(passes.free_factors, axis=1)
+            weights, last = weights + slope[:-1] * own, last + slope[-1] * own
             if passes.n_tied:  # a tied weight moves all classes' missing factors
-                slope = self.slope[:-1, passes.tied] - self.slope[-1, passes.tied]
-                own = of_classes[:, n:][:, passes.factors[passes.tied]]
-                tied = (slope[:, :, None] * own).sum(axis=0)
+                own = gaps.take(passes.factors[passes.tied_places], axis=1)
+                tied = (self.tied_slope * own).sum(axis=0)
         each = (weights.reshape(k * n, width), -last.sum(axis=0))
         return np.concatenate((*each, offsets, -offsets.sum(axis=0, keepdims=True), tied))
 

@@ -361,11 +361,14 @@ class TradeoffObjective:
             value += (1.0 - lam) * log_sums
             # In one array's place: of many words each takes megabytes.
             pull, strength = self._centred(theta), (1.0 - lam) * self.penalty * self._profile
-            value += 0.5 * float((np.einsum("kj,kj->j", pull, pull) * strength).sum())
+            if isinstance(strength, float):
+                value += 0.5 * strength * float(np.vdot(pull, pull))
+            else:
+                value += 0.5 * float(np.einsum("kj,kj->j", pull, pull) @ strength)
             pull *= strength
         if not gradient:
             return value, theta
-        g_offsets, g_tied = -own.mass, np.zeros(passes.n_tied)
+        g_offsets, g_tied = -own.mass, tied[:0] if lam else np.zeros(passes.n_tied)
         if lam < 1.0:
             g_weights = sums
             g_weights *= 1.0 - lam
@@ -383,11 +386,12 @@ class TradeoffObjective:
             if lam < 1.0 and self.has_missing:
                 partition_weight -= pulls
                 partition_weight += (1.0 - lam) * lost
-            slope = at.slope * partition_weight[:, passes.factors]
+            slope = partition_weight.take(passes.factors, axis=1)
+            slope *= at.slope
             g_weights -= lam * passes.free_prior_sums
             g_weights += slope[:, passes.free_places]
             if passes.n_tied:
-                g_tied = slope[:, passes.tied].sum(axis=0) - lam * tied_totals
+                g_tied = slope.take(passes.tied_places, axis=1).sum(axis=0) - lam * tied_totals
         return value, self.join(g_weights, g_offsets, g_tied)
 
     def _own_terms(self, theta: Floats) -> OwnTerms:
