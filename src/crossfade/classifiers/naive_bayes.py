@@ -39,17 +39,12 @@ class NaiveBayes(BatchClassifier):
     ----------
     density : {"auto", "gaussian", "bernoulli", "categorical", "poisson"}, Density or mapping, \
 default="auto"
-        What a column looks like within a class. "auto" goes by the columns' types: text and
-        categories are categorical, booleans and numbers that are two different ones in 20 or more
-        cells Bernoulli, small whole numbers that vary as counts do Poisson, all else Gaussian.
-        Where the tradeoff is chosen, too ("auto", "best"), numerical columns of 3 to 12 different
-        whole numbers, 20 rows each and 10 even without the commonest, get the density that predicts
-        best out of fold. Other continuous ones, up to 20,000 rows, get Johnson's S_U (a Gaussian of
-        asinh of the standardised column, for which no value is too far out) unless a Gaussian
-        predicts clearly better; where fewer than 20 rows differ from the commonest value, classes
-        share one variance. `density_report_` says which and why. One name or density object for all
-        columns, or a mapping from column name or index to name or object (the other columns stay
-        "auto").
+        What a column looks like within a class: one name or density object for all columns, or a
+        mapping from column name or index to name or object (the other columns stay "auto").
+        "auto" goes by the columns' types: text and categories are categorical, booleans and numbers
+        that are two different ones in 20 or more cells Bernoulli, small whole numbers that vary as
+        counts do Poisson, all else Gaussian. Where the tradeoff is chosen, too ("auto", "best"),
+        evidence decides of columns of numbers (see Notes). `density_report_` says which and why.
     tradeoff : float, "auto" or "best", default="auto"
         λ: 1 fits the joint likelihood (textbook naive Bayes), 0 the conditional likelihood
         (logistic regression on the same statistics). "auto" pools a grid of λ, penalties and
@@ -77,29 +72,24 @@ default="auto"
         Weights of the classes' rows, times `sample_weight`.
     interactions : None, "auto", int or list of (column, column), default=None
         Columns to derive that see what two columns say together: the product of two standardised
-        numbers, or two categories as one. Each has a density of its own and multiplies the others,
-        at every λ; with them the model is a posterior and no density of the table. A number takes
-        as many as tests of the held-out residuals of the model without them put first. "auto" takes
-        up to ten of those that cannot be chance, and only where they lower the out-of-fold log-loss
-        by more than its standard error, the tests being made anew without each fold; it fits the
-        model twice.
+        numbers, or two categories as one. A number takes as many as tests of held-out residuals
+        put first. "auto" takes up to ten that cannot be chance, and only where they lower the
+        out-of-fold log-loss by more than its standard error; it fits the model twice. With derived
+        columns the model is a posterior and no density of the table.
     thresholds : None, "auto", int or mapping of column to list of float, default=None
-        Columns to derive that see where single numbers change what they say, taken in as those of
-        `interactions` are (of both together "auto" takes up to ten). A mapping gives the places of
-        steps, x > t. A number and "auto" look for steps and for hinges, max(x - t, 0) or
-        max(t - x, 0), at tenths of the rows, up to three per column; tests are of what the column's
-        line, and its parabola where classes have variances, leave of them. A step is Bernoulli, a
-        hinge has the density of a number.
+        Columns to derive that see where single numbers change what they say. A mapping gives the
+        places of steps, x > t. A number and "auto" look for steps and for hinges, max(x - t, 0) or
+        max(t - x, 0), at tenths of the rows, up to three per column; they are taken in as those of
+        `interactions` are (of both together "auto" takes up to ten).
     unlabelled : None, "missing" or a label, default=None
         Which rows of fit have no label: those whose label is None, NaN or NA ("missing"), or is
         this value (-1, say). None refuses missing labels. Kinds of columns and categories are
         learnt from all rows, class shares (but for a `class_prior`) from labelled ones; words
         weighed by tf-idf, as where λ is chosen, too.
     unlabelled_weight : "auto" or float, default="auto"
-        What such a row counts in the joint likelihood, where a labelled one counts 1. "auto" tries
-        0, and as much as gives all of them the weight of all labelled rows (at most 1). At a given
-        λ more than 0 is taken where labelled rows out of fold are clearly better predicted with
-        it; a pool ("auto") averages both by how probable these rows make each.
+        What such a row counts in the joint likelihood, where a labelled one counts 1. "auto" lets
+        labelled rows out of fold decide between 0 and as much as gives all of them the weight of
+        all labelled rows (at most 1 each).
 
     Attributes
     ----------
@@ -150,20 +140,27 @@ default="auto"
     Notes
     -----
     The objective is λ times the joint plus 1 - λ times the conditional log-likelihood (Bouchard &
-    Triggs 2004, equation 6), concave in the natural parameters where no cell is missing. A missing
-    cell's factor is left out of the product at λ > 0; the fit is then followed down the path from
-    λ = 1. At λ = 0 its statistics have their mean over the rows of fit, as in a logistic regression
-    whose missing cells are filled in so. For a tradeoff between 0 and 1e-4 the fit at 1e-4 then
-    stands, with a :class:`~crossfade.errors.TradeoffWarning`, and `tradeoff_` says so. A pool adds
-    up what its members say of a missing cell. A column without any cell has no part in this: it
-    changes no posterior. Where λ is chosen, nor does a column whose type alone decided and which
-    had one value in all rows of fit, whatever it has later (at a given λ, 0/1 columns keep their
-    smoothed shares).
+    Triggs 2004, equation 6), concave in the natural parameters where no cell is missing.
+
+    Densities by evidence: numerical columns of 3 to 12 different whole numbers, 20 rows each and 10
+    even without the commonest, get the density that predicts best out of fold. Other continuous
+    ones, up to 20,000 rows, get Johnson's S_U (a Gaussian of asinh of the standardised column, for
+    which no value is too far out) unless a Gaussian predicts clearly better. Where fewer than 20
+    rows differ from the commonest value, classes share one variance.
+
+    Missing cells: the factor is left out of the product at λ > 0; the fit is then followed down the
+    path from λ = 1. At λ = 0 its statistics have their mean over the rows of fit. For a tradeoff
+    between 0 and 1e-4 the fit at 1e-4 then stands, with a
+    :class:`~crossfade.errors.TradeoffWarning`, and `tradeoff_` says so. A pool adds up what its
+    members say of a missing cell. A column without any cell changes no posterior. Where λ is
+    chosen, nor does a column whose type alone decided and which had one value in all rows of fit
+    (at a given λ, 0/1 columns keep their smoothed shares).
 
     Rows without a label add λ γ Σ log Σ_k p_k f_k(x), γ being `unlabelled_weight_`, which EM climbs
     (Nigam, McCallum, Thrun & Mitchell 2000; Lasserre, Bishop & Minka 2006). At λ = 0 they have no
-    part. Pools with and without them are averaged by their pseudo-Bayes factor (Geisser & Eddy
-    1979).
+    part. At a given λ a γ above 0 is taken where labelled rows out of fold are clearly better
+    predicted with it; pools with and without are averaged by their pseudo-Bayes factor (Geisser &
+    Eddy 1979).
 
     References
     ----------
