@@ -28,6 +28,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
             return match[0]
         if match["block"]:
             return f'<div class="formula">{convert(match["block"], display="block")}</div>'
-        return convert(match["inline"])
+        # Markdown ends a paragraph at a line that begins with <math>, not at one with <span>.
+        return f"<span>{convert(match['inline'])}</span>"
 
     return _TOKEN.sub(formula, markdown)

@@ -62,6 +62,7 @@ def test_every_formula_is_converted(page: Path, monkeypatch):
     hooks = importlib.util.module_from_spec(at)
     at.loader.exec_module(hooks)
     assert hooks.on_page_markdown("$$a$$\n\n$$\nb\n$$\n`$c$`, $d$").count("[block]") == 2
+    assert hooks.on_page_markdown("$d$") == "<span>[inline]</span>"
     prose = re.sub(r"(?ms)^```.*?^```$|`[^`\n]+`", "", page.read_text(encoding="utf-8"))
     left = re.findall(r"\$\$|\\[a-z]+", hooks.on_page_markdown(prose))
     assert not left
