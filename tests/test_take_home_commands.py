@@ -68,6 +68,18 @@ def model(fitted, table, tmp_path):
     return Path(shutil.copy(fitted, tmp_path))
 
 
+def test_a_class_of_one_row_is_kept_and_told(tmp_path, capsys):
+    rows = [f"{i % 7},{'ab'[i % 2]}" for i in range(40)]
+    for labels, told in ((["c"], "class 'c'."), (["d", "c"], "classes 'c', 'd'.")):
+        path = tmp_path / "table.csv"
+        path.write_text("\n".join(["x,y", *rows, *(f"3,{label}" for label in labels)]))
+        out = tmp_path / "model.skops"
+        assert run("fit", path, "-t", "y", "-m", "nb:1", "-o", out) == 0
+        said = "Learnt from a single row, so that no row left out can check it: "
+        assert capsys.readouterr().out.splitlines()[-2] == said + told
+        assert load_model(out).estimator.classes_.tolist() == ["a", "b", *sorted(labels)]
+
+
 def expected(model, frame) -> pl.DataFrame:
     """Return the predictions that the estimator itself makes, as the file should have them."""
     estimator = load_model(model).estimator

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from crossfade.errors import DataError
 from crossfade.evaluation.column_notes import column_notes
 from crossfade.evaluation.inputs import read_table
 
@@ -190,3 +191,26 @@ def test_rows_that_are_equal_otherwise_are_not(change):
 def test_ends_of_a_scale_are_not(end, n, others):
     column = np.where(np.arange(200) < n, float(end), others)[RNG.permutation(200)]
     assert not [one for one in notes(column) if "far from all other" in one]
+
+
+def of_target(y):
+    table = read_table(pl.DataFrame({"x": np.arange(len(y)) % 7}), y)
+    found = column_notes(table, np.asarray(table.schema.encode(table.columns)))
+    return [note for note in found if "PoissonRegression" in note]
+
+
+def test_counts_as_classes_are_told():
+    rng = np.random.default_rng(0)
+    counts = np.minimum(rng.poisson(1.5, 500), 6)
+    assert of_target(counts) == [
+        "The classes are numbers from 0 to 6, the larger rare: if they are counts, crossfade glm "
+        "--family poisson (PoissonRegression) knows their order."
+    ]
+    assert of_target(counts + 1.0)
+    assert not of_target(counts + 2)  # such as grades
+    assert not of_target([f"{count}" for count in counts])
+    assert not of_target(rng.integers(10, size=500))  # digits
+    assert not of_target(np.minimum(counts, 3))
+    assert not of_target(6 - counts)
+    with pytest.raises(DataError, match=r"fit counts with crossfade glm --family poisson \(Poi"):
+        of_target(rng.poisson(np.exp(rng.normal(3, 1, 60))))

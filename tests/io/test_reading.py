@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import gzip
 import io
 import re
@@ -16,11 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from crossfade import NaiveBayes
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.io import cells as types
 from crossfade.io import scan, text
 from crossfade.io.batches import read_batches
 from crossfade.io.encoding import as_utf8
+from crossfade.io.matching import Matcher
 from crossfade.io.reading import read_file, read_table
 from crossfade.io.target import split_target
 from tests.table.tables import HOSTILE
@@ -121,6 +124,23 @@ def test_a_separator_may_be_given(write: Any) -> None:
 
 def test_one_column_may_have_empty_lines(write: Any) -> None:
     assert columns(read_table(write("a\n1\n\n3\n"))) == {"a": [1, None, 3]}
+
+
+def test_dates_in_parquet_are_what_they_are_in_text(tmp_path: Path) -> None:
+    days = [dt.date(2024, 2, 28 + i) for i in range(2)]
+    frame = pl.DataFrame(
+        {"day": days, "at": [dt.datetime(2024, 2, 3, 4, 5, i) for i in range(2)], "y": ["a", "b"]}
+    )
+    frame.write_parquet(tmp_path / "t.parquet")
+    read = read_table(tmp_path / "t.parquet")
+    assert read["day"].to_list() == ["2024-02-28", "2024-02-29"]
+    assert read["at"].dtype == pl.String
+    assert read["at"].to_list()[1].startswith("2024-02-03 04:05:01")
+    table, labels, _ = scan(tmp_path / "t.parquet", "day").sample()
+    assert (labels.to_list(), columns(table)) == (read["day"].to_list(), columns(read.drop("day")))
+    model = NaiveBayes(tradeoff=1).fit(read.drop("y"), frame["y"])
+    matched = Matcher(model.schema_, "t.parquet").match(frame)
+    assert columns(matched) == columns(read.drop("y"))
 
 
 def test_parquet_keeps_its_types(write: Any, tmp_path: Path) -> None:
@@ -549,7 +569,14 @@ def test_nothing_is_dropped_where_nothing_is_missing() -> None:
          "column 'y', got the number 1.23457e+19; whole numbers are exact up to 2^53: correct the "
          "cells, or name 'y' in text (--text) to read labels of more digits"),
         ({"a": [0] * 30, "y": list(range(30))}, "y", "target: expected classes in column 'y', got "
-         "30 different numbers in 30 rows; choose a column of classes"),
+         "30 different numbers in 30 rows; choose a column of classes, or cut the quantity into "
+         "classes first, or fit counts with crossfade glm --family poisson (PoissonRegression)"),
+        ({"a": [0] * 3, "y": [[1], [2, 3], []]}, "y", "target: expected classes in column 'y', got "
+         "cells of type List(Int64) such as [1]; choose a column of classes"),
+        ({"a": [0] * 2, "y": [{"b": 1}, {"b": 2}]}, "y", "target: expected classes in column 'y', "
+         "got cells of type Struct("),
+        ({"a": [0] * 2, "y": [dt.timedelta(1), dt.timedelta(2)]}, "y", "target: expected classes "
+         "in column 'y', got cells of type Duration("),
         ({"a": [0] * 30, "y": [f"word {i}" for i in range(30)]}, "y", "target: expected classes in "
          "column 'y', got 30 different values in 30 rows; choose a column of classes"),
     ],

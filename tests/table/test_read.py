@@ -133,6 +133,12 @@ def test_names_that_come_or_go_are_warned_about() -> None:
             "Feature names unseen at fit time:\n- f\n",
         ),
         (
+            pd.DataFrame(np.eye(7)[:, :7], columns=list("ayzbcde")),
+            "The feature names should match those that were passed during fit.\n"
+            "Feature names unseen at fit time:\n- y\n- z\n"
+            "Leave out 'y', 'z': X.drop(columns=...), or scan(path, drop=...).",
+        ),
+        (
             pl.DataFrame(np.eye(5), schema=list("edcba")),
             "The feature names should match those that were passed during fit.\n"
             "Feature names must be in the same order as they were in fit.\n",

@@ -167,6 +167,11 @@ def fit(
             # Those that a comparison leaves out are learnt from here.
             notes = task.notes[1:] if unlabelled and task.data.n_dropped else task.notes
             lines += [note for note in notes if note not in task.table.notes]
+            if alone := task.table.alone:
+                lines.append(
+                    f"Learnt from a single row, so that no row left out can check it: "
+                    f"{'class' if len(alone) == 1 else 'classes'} {listed(alone)}."
+                )
             with live_progress(table.name, f"fitting {label}"):
                 estimator.fit(table.X, table.y, **beside)
             n_rows = len(table.y)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import gammaln
+from scipy.stats import spearmanr
 
 from crossfade._checks import counted, show
 from crossfade._typing import Floats
@@ -16,6 +17,9 @@ from crossfade.table.text import are_dates, numeral_among
 
 #: Of fewer, a column may rise by chance.
 _FEWEST_ROWS = 12
+
+#: Classes that are numbers, of which fewer are hardly counts.
+_FEWEST_COUNTS = 6
 
 #: Share of rows from which on copies of others are told.
 _SHARE_OF_COPIES = 0.05
@@ -32,12 +36,29 @@ def column_notes(table: LabelledTable, encoded: Floats) -> list[str]:
     if table.schema.sparse:
         return []
     return [
+        *_counted_target(table),
         *_dates(table),
         *_numerals(table),
         *_row_numbers(table, encoded),
         *_labels_again(table, encoded),
         *_marks(table, encoded),
         *_copies(table, encoded),
+    ]
+
+
+def _counted_target(table: LabelledTable) -> list[str]:
+    """Return a note on classes that are whole numbers from 0 or 1, the larger the rarer."""
+    classes = table.evaluator.classes
+    if classes.dtype.kind not in "iuf" or len(classes) < _FEWEST_COUNTS or classes[0] not in (0, 1):
+        return []
+    sizes = np.bincount(table.evaluator.codes)
+    top = int(np.argmax(sizes))
+    falls = spearmanr(classes[top:], sizes[top:]).statistic if top < len(sizes) - 3 else 0.0
+    if not (falls < -0.9 and sizes[top] >= 5 * sizes[-1]):
+        return []
+    return [
+        f"The classes are numbers from {classes[0]} to {classes[-1]}, the larger rare: if they "
+        "are counts, crossfade glm --family poisson (PoissonRegression) knows their order."
     ]
 
 

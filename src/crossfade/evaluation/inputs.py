@@ -40,7 +40,7 @@ class LabelledTable:
     """The rows of a checked table that can be used, their columns, and what was left out.
 
     `n_dropped`: Rows without a label.
-    `notes`: On labels that one row alone has.
+    `alone`: Labels that one row alone has, and `notes` on them.
     """
 
     evaluator: Evaluator
@@ -48,6 +48,7 @@ class LabelledTable:
     schema: Schema
     n_dropped: int
     notes: tuple[str, ...] = ()
+    alone: tuple[Any, ...] = ()
 
 
 def read_table(X: Any, y: Any) -> LabelledTable:
@@ -69,8 +70,10 @@ def read_table(X: Any, y: Any) -> LabelledTable:
         raise DataError("y: expected labels, got missing cells only; choose another target column")
     classes, codes = encode_labels(y, n_samples=columns.n_rows)
     notes: tuple[str, ...] = ()
+    single: tuple[Any, ...] = ()
     if (alone := np.bincount(codes, minlength=len(classes)) < 2).any():
         notes = (_single_rows(classes, alone),)
+        single = tuple(classes[alone].tolist())
         kept = np.flatnonzero(~alone[codes])
         table = _take(table, kept)
         columns = read_columns(table, sparse=True)
@@ -78,7 +81,7 @@ def read_table(X: Any, y: Any) -> LabelledTable:
     schema = Schema.learn(columns)
     check_cells(np.asarray(schema.encode(columns)), schema.names)
     return LabelledTable(
-        Evaluator(table, classes[codes], classes, codes), columns, schema, n_dropped, notes
+        Evaluator(table, classes[codes], classes, codes), columns, schema, n_dropped, notes, single
     )
 
 
@@ -138,7 +141,8 @@ def _single_rows(classes: NDArray[Any], alone: NDArray[np.bool_]) -> str:
         )
     noun = "class has" if len(single) == 1 else "classes have"
     remedy = (
-        "if the target is a measured number, cut it into classes first"
+        "if the target is a number, cut it into classes first, or fit counts with crossfade glm "
+        "--family poisson (PoissonRegression)"
         if measured
         else "drop or merge rare classes, or add rows"
     )

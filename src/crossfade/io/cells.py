@@ -168,13 +168,25 @@ def typed_table(
 
 
 def _wide(pl: Any, series: pl.Series) -> pl.Series:
-    """Return numbers of any width as 64-bit integers or floats, so that no arithmetic wraps."""
+    """Return numbers of any width as 64-bit integers or floats, so that no arithmetic wraps.
+
+    Dates and times are the text that they would be in a text file.
+    """
     if series.dtype in (pl.String, pl.Int64, pl.Float64):
         return series
     if series.dtype.is_integer():
         wide = series.cast(pl.Int64, strict=False)
         return wide if wide.null_count() == series.null_count() else series.cast(pl.Float64)
+    if is_date(series):
+        return series.cast(pl.String)
     return series.cast(pl.Float64) if series.dtype.is_numeric() else series
+
+
+def is_date(series: pl.Series) -> bool:
+    """Return whether cells are dates or times, not durations."""
+    return (
+        series.dtype.is_temporal() and series.dtype != import_optional("polars", "dates").Duration
+    )
 
 
 def unmarked(series: pl.Series, missing: Collection[str]) -> pl.Series:

@@ -18,7 +18,7 @@ from crossfade._checks import counted, did_you_mean, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch
-from crossfade.io.cells import NOT_AVAILABLE, TRUTH, unmarked
+from crossfade.io.cells import NOT_AVAILABLE, TRUTH, is_date, unmarked
 from crossfade.io.gathered import Gathered, gather, readings_of
 from crossfade.io.numerals import Written, may_mean_either, told_as
 from crossfade.table.schema import Schema
@@ -124,7 +124,7 @@ class Matcher:
     def _column(self, series: pl.Series, index: int, first: int) -> pl.Series:
         pl = import_optional("polars", "tables from files")
         words = self._has_words(index)
-        if series.dtype in (pl.Categorical, pl.Enum):
+        if series.dtype in (pl.Categorical, pl.Enum) or is_date(series):
             series = series.cast(pl.String)
         if series.dtype == pl.String:
             stripped = series.str.strip_chars()

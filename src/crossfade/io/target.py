@@ -23,6 +23,11 @@ def split_target(frame: Any, target: str, *, keep: bool = False) -> tuple[Any, A
     table = nw.from_native(frame, eager_only=True)
     check_columns([target], list(table.columns), "target")
     labels = table[target]
+    if labels.dtype.is_nested() or labels.dtype in (nw.Duration, nw.Binary):
+        raise DataError(
+            f"target: expected classes in column {show(target)}, got cells of type {labels.dtype} "
+            f"such as {show(labels.to_list()[0])}; choose a column of classes"
+        )
     if labels.dtype.is_float():
         labels = labels.fill_nan(None)
     present = ~labels.is_null()
@@ -51,6 +56,9 @@ def _refuse_quantity(labels: nw.Series[Any], target: str) -> nw.Series[Any]:
     remedy = "choose a column of classes"
     if numeric:
         remedy += ", or cut the quantity into classes first"
+        whole = labels.dtype.is_integer() or bool((labels == labels.round()).all())
+        if whole and labels.min() >= 0:
+            remedy += ", or fit counts with crossfade glm --family poisson (PoissonRegression)"
     if numeric and not labels.dtype.is_integer():
         numbers = labels.cast(nw.Float64).to_numpy()
         inexact = numbers[~(np.abs(numbers) <= 2.0**53)]

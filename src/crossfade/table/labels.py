@@ -223,6 +223,11 @@ def _of_series(series: nw.Series[Any], place: str) -> Coded:
     dtype = series.dtype
     if is_of_objects(series):
         return _of_objects(series.to_list(), place)
+    if dtype.is_nested():
+        raise DataError(
+            f"{place}: expected one label per row, got a column of dtype {dtype}; give a column "
+            "of classes"
+        )
     missing = series.null_count()
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         try:

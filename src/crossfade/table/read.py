@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from crossfade._checks import counted, show
+from crossfade._checks import counted, listed, show
 from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.errors import DataError, DomainError, NumeralsWarning
 from crossfade.table.columns import Columns, count_rows, read_columns
@@ -108,7 +108,13 @@ def check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
     try:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     except ValueError as error:
-        raise DataError(str(error)) from None
+        known = getattr(estimator, "feature_names_in_", ())
+        others = [] if reset else [one for one in getattr(X, "columns", ()) if one not in known]
+        if not others or len(others) + len(known) > X.shape[1]:
+            raise DataError(str(error)) from None
+        raise DataError(
+            f"{error}Leave out {listed(others)}: X.drop(columns=...), or scan(path, drop=...)."
+        ) from None
     except TypeError:
         names = [name for name in X.columns if not isinstance(name, str)]
         raise DataError(
