@@ -97,7 +97,8 @@ def test_squares_of_rows_are_the_diagonal_of_the_hessian(missing, weighted):
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("tradeoff", [0.9, 0.1, 0.0])
 def test_few_rows_have_the_optimum_that_the_whole_hessian_finds(missing, tradeoff, monkeypatch):
-    objective = objective_of(*table(15, 3, missing), tradeoff)
+    objective = objective_of(*table(15, 3, missing, each=15), tradeoff)
+    assert class_blocks.is_short(objective)
     begin = path.cold_start(objective)
     ours = path.minimise(objective, begin, cold=True)
     monkeypatch.setattr(class_blocks, "is_short", lambda objective: False)

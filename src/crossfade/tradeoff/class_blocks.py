@@ -74,8 +74,9 @@ def by_factors_pays(objective: TradeoffObjective) -> bool:
 
 
 def is_short(objective: TradeoffObjective) -> bool:
-    """Return whether rows are so few that a step by factors' own blocks is worth any other."""
-    return objective.rows.n_samples <= objective.passes.n_free and has_small_factors(objective)
+    """Return whether rows are so few, of many parameters, that a step by factors pays most."""
+    few = objective.rows.n_samples <= objective.passes.n_free and objective.n_parameters > _SMALL
+    return few and has_small_factors(objective)
 
 
 def some_rows(objective: TradeoffObjective) -> RowPasses:
