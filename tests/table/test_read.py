@@ -141,7 +141,8 @@ def test_names_that_come_or_go_are_warned_about() -> None:
         (
             pl.DataFrame(np.eye(5), schema=list("edcba")),
             "The feature names should match those that were passed during fit.\n"
-            "Feature names must be in the same order as they were in fit.\n",
+            "Feature names must be in the same order as they were in fit.\n"
+            "Take them by name: X[list(model.feature_names_in_)].",
         ),
     ],
 )

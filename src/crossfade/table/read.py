@@ -109,12 +109,14 @@ def check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     except ValueError as error:
         known = getattr(estimator, "feature_names_in_", ())
-        others = [] if reset else [one for one in getattr(X, "columns", ()) if one not in known]
-        if not others or len(others) + len(known) > X.shape[1]:
-            raise DataError(str(error)) from None
-        raise DataError(
-            f"{error}Leave out {listed(others)}: X.drop(columns=...), or scan(path, drop=...)."
-        ) from None
+        given = [] if reset else [one for one in getattr(X, "columns", ()) if isinstance(one, str)]
+        others = [one for one in given if one not in known]
+        remedy = ""
+        if others and len(others) + len(known) <= X.shape[1]:
+            remedy = f"Leave out {listed(others)}: X.drop(columns=...), or scan(path, drop=...)."
+        elif given and sorted(given) == sorted(known):
+            remedy = "Take them by name: X[list(model.feature_names_in_)]."
+        raise DataError(f"{error}{remedy}") from None
     except TypeError:
         names = [name for name in X.columns if not isinstance(name, str)]
         raise DataError(
