@@ -281,6 +281,31 @@ def test_jobs_change_nothing(backend):
     assert one.weights_ == two.weights_
 
 
+def test_fits_are_told_as_they_begin(capsys):
+    X, y = blobs()
+    models = [
+        ("nb", NaiveBayes(tradeoff=1)),
+        ("knn", KNeighborsClassifier()),
+        ("auto", NaiveBayes()),
+    ]
+    told = []
+    pool = PooledClassifier(models, cv=3, verbose=lambda *step: told.append(step)).fit(X, y)
+    # One that chooses on the folds is fitted once, the others to three folds, and where they count.
+    kept = [name for name in pool.member_names_ if name != "auto"]
+    names = ["auto", *["nb"] * 3, *["knn"] * 3, *kept]
+    assert told == [(done, 9, f"fitting {name}") for done, name in enumerate(names)]
+    assert capsys.readouterr().err == ""
+    two = PooledClassifier(models, cv=3, verbose=True, n_jobs=2)
+    with parallel_config("threading"):
+        two.fit(X, y)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "pool: 0 s · fit 1 of 9, fitting auto"
+    assert [line.rpartition(" ")[2] for line in lines] == names
+    assert pickle.loads(pickle.dumps(two)).weights_ == pool.weights_
+    with pytest.raises(DataError, match="verbose: expected True, False or what is called with"):
+        PooledClassifier(models, verbose="yes").fit(X, y)
+
+
 # -- members ---------------------------------------------------------------------------------------
 
 

@@ -172,8 +172,11 @@ def fit(
                     f"Learnt from a single row, so that no row left out can check it: "
                     f"{'class' if len(alone) == 1 else 'classes'} {listed(alone)}."
                 )
-            with live_progress(table.name, f"fitting {label}"):
+            with live_progress(table.name, f"fitting {label}") as progress:
+                tells = {"verbose"} & estimator.get_params(deep=False).keys()
+                estimator.set_params(**dict.fromkeys(tells, progress))
                 estimator.fit(table.X, table.y, **beside)
+                estimator.set_params(**dict.fromkeys(tells, False))
             n_rows = len(table.y)
             if unlabelled and (empty := task.data.n_dropped - estimator.n_unlabelled_):
                 has = "row has" if empty == 1 else "rows have"

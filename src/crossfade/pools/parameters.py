@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from sklearn.base import BaseEstimator
 
 from crossfade._checks import check_choice, check_number
+from crossfade._typing import Progress
 from crossfade.classifiers.checks import check_marker
 from crossfade.errors import DataError
 from crossfade.pools.training import PoolSettings
@@ -28,6 +29,7 @@ class PoolParameters(BaseEstimator):
     pseudo_count: float
     n_jobs: int | None
     unlabelled: Any
+    verbose: bool | Progress
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, with `deep` those of members given in pairs as name__parameter."""
@@ -76,6 +78,11 @@ class PoolParameters(BaseEstimator):
         remedy = "name a loss that weights can minimise"
         check_choice("selection", self.selection, SELECTIONS, remedy)
         check_marker(self.unlabelled)
+        if not isinstance(self.verbose, bool | int) and not callable(self.verbose):
+            raise DataError(
+                f"verbose: expected True, False or what is called with (done, total, text), got "
+                f"{self.verbose!r}; True says on stderr what is being fitted"
+            )
         check_number("pseudo_count", self.pseudo_count, above=0.0, remedy="1 is the default")
         if isinstance(self.cv, Real):
             check_number("cv", self.cv, 2, "5 folds are the default", whole=True)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Progress
 from crossfade.classifiers.checks import refuse_unlabelled
 from crossfade.classifiers.explanation import Explanation
 from crossfade.classifiers.in_use import InUse
@@ -36,7 +36,7 @@ from crossfade.pools.members import (
     probabilities,
 )
 from crossfade.pools.parameters import PoolParameters
-from crossfade.pools.shown import pool_table, weights_summary
+from crossfade.pools.shown import pool_table, said_on_stderr, weights_summary
 from crossfade.pools.training import MemberFits, Weighed
 from crossfade.pools.weights import Weighing, drawn_in, pooled
 from crossfade.pools.worth import worth
@@ -99,6 +99,9 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         them do: `NaiveBayes` without derived columns and `GaussianDiscriminant` of one component,
         as much as their `unlabelled_weight` says. Other members are fitted to labelled rows, which
         alone weigh the members.
+    verbose : bool or callable, default=False
+        Whether to say on stderr which member is being fitted, and about how long all will take
+        still; or what is called as ``verbose(done, total, text)`` as each of these fits begins.
 
     Attributes
     ----------
@@ -182,6 +185,7 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         n_jobs: int | None = None,
         random_state: int = 0,
         unlabelled: Any = None,
+        verbose: bool | Progress = False,
     ) -> None:
         self.estimators = estimators
         self.pooling = pooling
@@ -192,6 +196,7 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.unlabelled = unlabelled
+        self.verbose = verbose
 
     _takes_sparse = True
 
@@ -235,8 +240,12 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         """
         settings = self._settings()
         data = self._read(X, y, sample_weight, groups)
-        fits = MemberFits(self._members(data), data, self.classes_, settings)
+        tell = self.verbose if callable(self.verbose) else None
+        if self.verbose and tell is None:
+            tell = said_on_stderr()
+        fits = MemberFits(self._members(data), data, self.classes_, settings, tell)
         found = fits.weighed()
+        fits.tell = None
         self.left_out_ = fits.failed
         self.estimators_, self.member_names_ = found.models, found.kept
         self._n_rows = data.n_rows(None)

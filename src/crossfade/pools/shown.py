@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from crossfade._typing import Progress
 from crossfade.inference.summary import Summary, html_table, wald_columns
 
 if TYPE_CHECKING:
     from crossfade.pools.pooled import PooledClassifier
 
 _LOSSES: Final = ("log_loss", "brier", "error")
+
+
+def said_on_stderr() -> Progress:
+    """Return what says in a line on stderr which fit begins, and how long all may take still."""
+    begun = perf_counter()
+
+    def say(done: int, total: int, text: str) -> None:
+        seconds = perf_counter() - begun
+        left = f", about {seconds * (total - done) / done:.0f} s left" if done else ""
+        line = f"pool: {seconds:.0f} s{left} · fit {min(done + 1, total)} of {total}, {text}"
+        print(line, file=sys.stderr, flush=True)
+
+    return say
 
 
 def pool_table(pool: PooledClassifier) -> str:

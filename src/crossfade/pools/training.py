@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from crossfade._typing import Floats, Integers
+from crossfade._typing import Floats, Integers, Progress
 from crossfade.errors import DataError
 from crossfade.pools.fitting import PoolRows, fold_of, on_own_folds, out_of_fold, whole_fit
 from crossfade.pools.members import chooses_on_folds
@@ -57,14 +57,23 @@ class MemberFits:
     """
 
     def __init__(
-        self, pairs: Sequence[tuple[str, Any]], data: PoolRows, classes: Any, settings: PoolSettings
+        self,
+        pairs: Sequence[tuple[str, Any]],
+        data: PoolRows,
+        classes: Any,
+        settings: PoolSettings,
+        tell: Progress | None = None,
     ) -> None:
         self.pairs, self.data, self.settings = pairs, data, settings
+        #: Told of every fit until the members with weight are fitted to all rows.
+        self.tell, self._done = tell, 0
         self.shares = data.rows.class_weights / data.rows.class_weights.sum()
         self.failed: dict[str, str] = {}
         splits = self._splits()
         fold = fold_of(splits, data.rows.n_samples)
         own = [pair for pair in pairs if fold is not None and chooses_on_folds(pair[1])]
+        fits = sum(train is not None for train, _, _ in splits)
+        self._total = len(own) + (len(pairs) - len(own)) * (fits + (fits > 0))
         once = self._parallel(on_own_folds, [(*pair, data, fold) for pair in own])
         # Own members that choose a tradeoff: one fit to all rows, which scores these very folds.
         whole = {name: found for (name, _), found in zip(own, once, strict=True) if found}
@@ -104,9 +113,19 @@ class MemberFits:
         return [(train, held, np.full(held.size, k)) for k, (train, held) in enumerate(parts)]
 
     def _parallel(self, function: Any, tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
-        jobs = Parallel(n_jobs=self.settings.n_jobs)
-        found: list[Any] = jobs(delayed(function)(*task) for task in tasks)
+        def told() -> Iterator[Any]:
+            for name, *rest in tasks:
+                self._step(f"fitting {name}")
+                yield delayed(function)(name, *rest)
+
+        found: list[Any] = Parallel(n_jobs=self.settings.n_jobs)(told())
         return found
+
+    def _step(self, text: str) -> None:
+        """Tell that the next fit begins."""
+        if self.tell is not None:
+            self.tell(min(self._done, self._total), self._total, text)
+            self._done += 1
 
     def over(self, X: Any) -> MemberFits:
         """Return the same for an equal table, without the fits to all rows."""
