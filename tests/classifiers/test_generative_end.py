@@ -214,3 +214,18 @@ def test_columns_are_summed_where_they_lie(model, missing, lies):
         found.fit(given, y)
     assert not copied
     np.testing.assert_array_equal(found.predict_proba(given[:100]), whole)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0, "auto"])
+def test_posteriors_of_columns_are_those_of_rows_to_the_bit_and_copy_nothing(tradeoff):
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(9_001, 5)), rng.integers(3, size=9_001)
+    X[::7, 1] = np.nan
+    model = NaiveBayes(tradeoff=tradeoff).fit(X[:300], y[:300])
+    whole = model.predict_proba(X), model.predict(X), model.predict_log_proba(X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix_module, "_filled", None)
+        given = np.asfortranarray(X)
+        found = model.predict_proba(given), model.predict(given), model.predict_log_proba(given)
+    for one, other in zip(found, whole, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -163,7 +163,9 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
 
     def _encoded(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        matrix, _ = read_features(self, X, reset=False, handle_unknown=self.handle_unknown)
+        # Posteriors read every cell once.
+        unknown = self.handle_unknown
+        matrix, _ = read_features(self, X, reset=False, handle_unknown=unknown, in_place=True)
         return matrix if self._derived is None else self._derived.appended(matrix)
 
     def _finite(self, values: Floats, matrix: NDArray[Any]) -> Floats:

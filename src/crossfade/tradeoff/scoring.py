@@ -15,7 +15,7 @@ from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.densities.base import Density
 from crossfade.rowwise import FEW_ENTRIES, SMALLEST_BOUND, decide
 from crossfade.rowwise.posteriors import softmax
-from crossfade.table.documents import MixedRows, block_of, n_cells
+from crossfade.table.documents import MixedRows, block_of, lent_block, n_cells
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
@@ -127,7 +127,7 @@ class Scorer:
         assert normalise is not None
 
         def block(rows: slice) -> None:
-            scores = self.posterior_scores(block_of(X, rows))
+            scores = self.posterior_scores(lent_block(X, rows))
             if log:
                 scores -= np.logaddexp.reduce(scores, axis=1)[:, None]
                 out[rows] = scores
@@ -202,7 +202,7 @@ class Scorer:
         out, odd = np.empty(X.shape[0], dtype=np.int64), []
 
         def block(rows: slice) -> None:
-            scores = self.posterior_scores(block_of(X, rows))
+            scores = self.posterior_scores(lent_block(X, rows))
             if not np.isfinite(scores.sum()):
                 odd.append(rows)
             np.argmax(scores, axis=1, out=out[rows])
