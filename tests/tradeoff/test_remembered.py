@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.datasets import load_iris
 
 from crossfade import GaussianDiscriminant, compare
+from crossfade.densities import filling
 from crossfade.tradeoff import out_of_fold, selection
 from crossfade.tradeoff.remembered import once, remembered
 
@@ -104,3 +106,19 @@ def test_a_comparison_fits_what_two_models_share_once_a_split(searches):
     for name, alone in (shared | full).items():
         for metric, values in alone.items():
             np.testing.assert_array_equal(values, both[name][metric])
+
+
+def test_what_fills_missing_numbers_is_found_once_for_all_rows_and_for_each_of_five_folds(
+    monkeypatch,
+):
+    X, _ = load_iris(return_X_y=True)
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    fold, done, inner = np.arange(len(X)) % 5, [], filling._by_em
+    monkeypatch.setattr(filling, "_by_em", lambda X, w: done.append(len(X)) or inner(X, w))
+    filling._recent.clear()
+    found = [
+        [filling.class_free_moments(X[fold != number], None)[0] for number in range(-1, 5)]
+        for _model in range(2)
+    ]
+    assert done == [150, 120, 120, 120, 120, 120]
+    assert_array_equal(*found)

@@ -33,8 +33,9 @@ RIDGE = 1e-8
 #: Step, in deviations, of derivatives in the moments.
 STEP = 1e-5
 
-#: What the last few tables gave: the variants of a density that are tried ask for the same.
-_recent: deque[tuple[Any, tuple[Floats, Floats]]] = deque(maxlen=4)
+#: What the last tables gave: the variants of a density that are tried ask for the same, of all rows
+#: and of those that each fold leaves, and so do other models on these rows.
+_recent: deque[tuple[Any, tuple[Floats, Floats]]] = deque(maxlen=16)
 
 
 def missing_patterns(X: Floats) -> Iterator[tuple[NDArray[np.bool_], Integers]]:
