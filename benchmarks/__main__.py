@@ -24,7 +24,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--no-memory", action="store_true", help="leave the memory runs out")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table there as well")
     parser.add_argument(
-        "--sets", nargs="+", metavar="SET", help="data sets of --only compare, auto or text"
+        "--sets",
+        nargs="+",
+        metavar="SET",
+        help="data sets of --only compare, auto, text, shares: or sets:",
     )
     parser.add_argument("--check", action="store_true", help="fail when a goal is missed")
     return parser.parse_args(arguments)
@@ -62,8 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
     share = min(options.scale, 1.0)
     if options.only.lower() in in_use.SHARES_TITLE:
         say(in_use.SHARES_TITLE)
-        n_splits = max(1, round(10 * share))
+        n_splits = max(1, round(4 * share))
         parts.append(in_use.shares_table(n_splits, options.sets or in_use.SHARE_SETS, say))
+        parts.append(in_use.level_table(max(10, round(200 * share))))
     if options.only.lower() in in_use.SETS_TITLE:
         say(in_use.SETS_TITLE)
         parts.append(in_use.sets_table(max(1, round(20 * share)), options.sets or in_use.SETS, say))

@@ -94,6 +94,35 @@ def test_a_shift_of_the_model_that_could_be_chance_does_not_pass_for_other_share
     assert shifted < 9
 
 
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_few_rows_of_several_classes_keep_the_level_and_a_strong_shift_is_found(n_classes):
+    """By naive Bayes of columns that it takes for independent and normal, which they are not."""
+    centres = np.random.default_rng(5).normal(size=(n_classes, 4))
+    shares = [np.full(n_classes, 1 / n_classes)] * 2
+    shares[1] = np.append(0.85, np.full(n_classes - 1, 0.15 / (n_classes - 1)))
+    shifted, errors = 0, []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+
+        def rows(codes, rng=rng):
+            X = np.sinh(1.3 * centres[codes] + rng.normal(size=(codes.size, 4)))
+            return X + 0.7 * X[:, [1, 2, 3, 0]]
+
+        y = rng.permutation(np.arange(100) % n_classes)
+        model = NaiveBayes("gaussian", tradeoff=1).fit(rows(y), y)
+        found = [
+            model.adapt(rows(rng.choice(n_classes, size=200, p=p))).class_shares_ for p in shares
+        ]
+        shifted += found[0].p_value <= 0.05
+        both = zip(found, shares, strict=True)
+        errors.append([[abs(e - p).sum() for e in (one.likeliest, one.shares)] for one, p in both])
+    # Of 1.5 that are expected, 6 or more would be seen once in 300 times.
+    assert shifted < 6
+    (likeliest, own), (likeliest_if_shifted, own_if_shifted) = np.mean(errors, axis=0)
+    assert own < 0.5 * likeliest
+    assert own_if_shifted < 1.1 * likeliest_if_shifted
+
+
 @pytest.mark.parametrize("fitted", [[0.65, 0.35], [0.5, 0.2, 0.3]])
 def test_a_model_that_says_nothing_of_the_classes_shifts_no_share(fitted):
     # Sure of itself as naive Bayes is, and wrong: rows held out flatten it to next to nothing.

@@ -4,17 +4,20 @@ If only the shares differ, and not what a class looks like, P'(y|x) ∝ P(y|x) �
 shares π' that make the new rows likeliest are found by EM (Saerens, Latinne & Decaestecker 2002).
 The model's own errors would enter them: its log-posteriors are first drawn to the truth of the rows
 it was not fitted to, by a slope and a shift per class (Alexandari, Kundaje & Shrikumar 2020).
+
+That nothing shifted is tested without that map, whose own error a little table's rows cannot tell:
+by whether posteriors have the same mean over new rows as over those left out (Hotelling 1931).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, f, norm
 
 from crossfade._checks import counted
 from crossfade._typing import Floats
@@ -37,8 +40,8 @@ class ClassShares:
     likeliest : ndarray of shape (n_classes,)
         Shares that make the new rows likeliest.
     shares : ndarray of shape (n_classes,)
-        Estimated shares of the new rows: the likeliest, drawn back to `fitted` as far as chance
-        alone could have brought them there.
+        Estimated shares of the new rows: the likeliest given that shares move as much as the test
+        of no shift tells, which draws them back to `fitted`.
     interval : ndarray of shape (2, n_classes)
         For each share. It holds the noise of the new rows and, where the model has rows that it
         was not fitted to, of those too.
@@ -116,7 +119,7 @@ def estimate_shares(
     >>> posterior = np.repeat([[0.9, 0.1], [0.1, 0.9]], [300, 100], axis=0)
     >>> found = estimate_shares(np.log(posterior), np.array(["no", "yes"]), np.array([0.5, 0.5]))
     >>> found.likeliest.round(4), found.shares.round(4)
-    (array([0.8125, 0.1875]), array([0.8095, 0.1905]))
+    (array([0.8125, 0.1875]), array([0.8103, 0.1897]))
     """
     log_posterior = np.asarray(log_posterior, dtype=np.float64)
     _check_posteriors(log_posterior, len(classes))
@@ -124,37 +127,40 @@ def estimate_shares(
     if ratio is not None:  # back to the shares of fit, whatever the model was adapted to since
         log_posterior = normalised(log_posterior - np.log(ratio))
         fitted = fitted / ratio / (fitted / ratio).sum()
-    own: Floats | None = None
-    at_rest = fitted
-    if held_out is not None:
+    n, k = log_posterior.shape
+    if held_out is None:
+        at_rest = fitted
+        likeliest = _mixture(log_posterior, at_rest)
+        spread, test = _likelihood_spread(np.exp(log_posterior), fitted, likeliest)
+    else:
+        test = _against_rows_left_out(np.exp(log_posterior), fitted, held_out)
         map_ = _calibration(held_out)
         log_posterior = _calibrated(log_posterior, map_)
         own = np.exp(_calibrated(held_out.log_posterior, map_))
         # The penalty leaves the map a little off: rows like those of fit have this mean, and of a
         # model that tells no row from another, every row has.
         at_rest = held_out.weights @ own / held_out.weights.sum()
-    posterior = np.exp(log_posterior)
-    n, k = posterior.shape
-    likeliest = _mixture(log_posterior, at_rest)
-    spread, statistic = (
-        _likelihood_spread(posterior, fitted, likeliest)
-        if own is None or held_out is None
-        else _left_out_spread(posterior, fitted, likeliest, own, held_out)
-    )
-    # What the rows cannot tell from no shift is taken for none (James & Stein 1961), nor from any:
-    # where the model hardly tells classes apart, the likeliest shares lie at an end by chance.
-    moved = likeliest - fitted
-    unsure = float(spread @ spread) / max(float(moved @ moved), 1e-300)
-    kept = max(0.0, 1.0 - max((k - 1) / max(statistic, 1e-300), unsure))
-    shares = fitted + kept * moved
+        likeliest = _mixture(log_posterior, at_rest)
+        spread = _left_out_spread(fitted, likeliest, own, held_out, n)
+    shares = fitted
+    if test.moved > 0.0:
+        pseudo_rows = max(1.0 / test.moved - 1.0, 0.0) * n / test.n_worth
+        shares = _mixture(log_posterior, at_rest, pseudo_rows * fitted)
     # Rows that are all of one class leave the shares of others unsure by about one row.
     at_least = (n * likeliest + 1.0) / (n + k)
     spread = np.maximum(spread, np.sqrt(at_least * (1.0 - at_least) / n))
     width = norm.ppf(0.5 + coverage / 2) * spread
     interval = np.clip([likeliest - width, likeliest + width], 0.0, 1.0)
-    p_value = float(chi2.sf(statistic, k - 1))
     return ClassShares(
-        classes, fitted, likeliest, shares, interval, coverage, p_value, n, held_out is not None
+        classes,
+        fitted,
+        likeliest,
+        shares,
+        interval,
+        coverage,
+        test.p_value,
+        n,
+        held_out is not None,
     )
 
 
@@ -174,31 +180,59 @@ def _check_posteriors(log_posterior: Floats, n_classes: int) -> None:
         )
 
 
+class _Test(NamedTuple):
+    """That nothing shifted, and by how much more than chance the statistic says it did.
+
+    `moved`: 1/(a + 1), if shares were drawn around those of fit by Dirichlet's law with a rows:
+        that the statistic has the expectation that it has come to.
+    `n_worth`: How many new rows of a model without errors would say as much.
+    """
+
+    p_value: float
+    moved: float
+    n_worth: float
+
+
+def _moved(statistic: float, expected: float, df: int) -> float:
+    """Return 1/(a + 1) from a statistic, and by how much it is expected to exceed df at a = 0.
+
+    Linear in what it exceeds df by, which has a variance of 2 df, and of least mean squared error
+    if every 1/(a + 1) from 0 to 1 is as likely: what says nothing of shares moves none.
+    """
+    return min(max(statistic - df, 0.0) * expected / (expected**2 + 6.0 * df), 1.0)
+
+
+def _multinomial(shares: Floats) -> Floats:
+    return (np.diag(shares) - np.outer(shares, shares))[:-1, :-1]
+
+
 def _likelihood_spread(
     posterior: Floats, fitted: Floats, likeliest: Floats
-) -> tuple[Floats, float]:
+) -> tuple[Floats, _Test]:
     """Return standard errors and the test of no shift from the rows' own likelihood."""
     used = fitted > 0.0
     density = np.divide(posterior, fitted, out=np.zeros_like(posterior), where=used)
     best, at_rest = density @ likeliest, density @ fitted
+
+    def information(evidence: Floats) -> Floats:
+        slopes = density / evidence[:, None]
+        slopes = slopes[:, :-1] - slopes[:, -1:]
+        return np.asarray(slopes.T @ slopes)
+
     with np.errstate(divide="ignore"):
-        statistic = 2.0 * float((np.log(best) - np.log(at_rest)).sum())
-    slopes = density / best[:, None]
-    slopes = slopes[:, :-1] - slopes[:, -1:]
-    covariance = _inverse(slopes.T @ slopes)
-    return _spread(covariance), max(statistic, 0.0)
+        statistic = max(2.0 * float((np.log(best) - np.log(at_rest)).sum()), 0.0)
+    df = len(fitted) - 1
+    expected = float(np.trace(information(at_rest) @ _multinomial(fitted)))
+    test = _Test(float(chi2.sf(statistic, df)), _moved(statistic, expected, df), len(posterior))
+    return _spread(_inverse(information(best))), test
 
 
-def _left_out_spread(
-    posterior: Floats, fitted: Floats, likeliest: Floats, own: Floats, held_out: HeldOut
-) -> tuple[Floats, float]:
-    """Return standard errors and the test of no shift: errors of the model's own are in them.
+def _confusion(own: Floats, fitted: Floats, held_out: HeldOut) -> tuple[Floats, Floats, Floats]:
+    """Return each class's rows' mean posterior M, covariance and weight, of rows left out.
 
-    The mean posterior of rows is M π, M the mean posterior of each class's rows (a confusion matrix
-    without decisions; Lipton, Wang & Smola 2018). Its noise is that of the new rows and, through M,
-    that of the rows left out.
+    M is a confusion matrix without decisions (Lipton, Wang & Smola 2018).
     """
-    n, k = posterior.shape
+    k = own.shape[1]
     means, inner, counts = np.zeros((k, k)), np.zeros((k, k, k)), np.zeros(k)
     for code in range(k):
         weights = held_out.weights * (held_out.codes == code)
@@ -209,25 +243,58 @@ def _left_out_spread(
             inner[code] = (weights[:, None] * away).T @ away / counts[code]
         else:
             means[code] = fitted
-    noise = np.divide(1.0, counts, out=np.ones(k), where=counts > 0.0)
+    return means, inner, counts
 
-    def covariance(shares: Floats, n_fitted: float = np.inf) -> Floats:
-        mixed = means - shares @ means
-        between = (shares[:, None] * mixed).T @ mixed
-        within = np.einsum("c,cij->ij", shares, inner)
-        left_out = np.einsum("c,cij->ij", shares**2 * noise, inner)
-        found: Floats = (between + within) / n + left_out + between / n_fitted
-        return found[:-1, :-1]
 
-    gap = (posterior.mean(axis=0) - fitted @ means)[:-1]
-    # The shares of fit, too, are those of rows that were drawn.
-    statistic = float(gap @ _inverse(covariance(fitted, counts.sum())) @ gap)
+def _mixed(shares: Floats, means: Floats, inner: Floats, counts: Floats) -> tuple[Floats, ...]:
+    """Return the covariance of rows of these shares between classes and within, and that of πM."""
+    noise = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0.0)
+    away = means - shares @ means
+    between = (shares[:, None] * away).T @ away
+    within = np.einsum("c,cij->ij", shares, inner)
+    return between, within, np.einsum("c,cij->ij", shares**2 * noise, inner)
+
+
+def _against_rows_left_out(posterior: Floats, fitted: Floats, held_out: HeldOut) -> _Test:
+    """Return the test that new rows' mean posterior is that of rows left out, fM."""
+    n, k = posterior.shape
+    means, inner, counts = _confusion(np.exp(held_out.log_posterior), fitted, held_out)
+    between, within, left_out = _mixed(fitted, means, inner, counts)
+    m = float(counts.sum())
+    # The shares of fit, too, are those of rows that were drawn. What classes count for is no row.
+    noise = float(np.trace(left_out + between / m))
+    worth = float(np.trace(between + within)) / noise if noise > 0.0 else m
+    mean = posterior.mean(axis=0)
+    squares = m * (between + within) + (posterior - mean).T @ (posterior - mean)
+    # Equal posteriors differ by rounding.
+    pooled = squares / max(m + n - 2.0, 1.0) + 1e-15 * np.eye(k)
+    gap = (mean - fitted @ means)[:-1]
+    information = _inverse((pooled * (1.0 / n + 1.0 / worth))[:-1, :-1])
+    left = max(m + n - k, 1.0)
+    statistic = float(gap @ information @ gap) * left / max(m + n - 2.0, 1.0)
+    # The means of classes that are alike differ, too, by what the rows left out do.
+    noise_of_means = (k - 1) * within[:-1, :-1] / worth
+    expected = float(np.trace(information @ (between[:-1, :-1] - noise_of_means)))
+    moved = _moved(statistic, max(expected, 0.0), k - 1)
+    p_value = float(f.sf(statistic / (k - 1), k - 1, left))
+    return _Test(p_value, moved, n * worth / (n + worth))
+
+
+def _left_out_spread(
+    fitted: Floats, likeliest: Floats, own: Floats, held_out: HeldOut, n_new: int
+) -> Floats:
+    """Return standard errors of shares whose rows have the mean posterior πM.
+
+    Its noise is that of the new rows and, through M, that of the rows left out.
+    """
+    means, inner, counts = _confusion(own, fitted, held_out)
+    between, within, left_out = _mixed(likeliest, means, inner, counts)
     slopes = (means[:-1] - means[-1])[:, :-1].T
     # Classes that the model cannot tell apart leave their shares open.
+    if np.linalg.svd(slopes, compute_uv=False).min(initial=1.0) < 1e-3:
+        return np.ones(len(fitted))
     back = _inverse(slopes.T @ slopes) @ slopes.T
-    blind = np.linalg.svd(slopes, compute_uv=False).min(initial=1.0) < 1e-3
-    spread = np.ones(k) if blind else _spread(back @ covariance(likeliest) @ back.T)
-    return spread, statistic
+    return _spread(back @ ((between + within) / n_new + left_out)[:-1, :-1] @ back.T)
 
 
 def _inverse(matrix: Floats) -> Floats:
@@ -241,15 +308,16 @@ def _spread(covariance: Floats) -> Floats:
     return found
 
 
-def _mixture(log_posterior: Floats, prior: Floats) -> Floats:
-    """Return the shares that make the rows likeliest, by EM."""
+def _mixture(log_posterior: Floats, prior: Floats, pseudo_rows: Floats | float = 0.0) -> Floats:
+    """Return the shares that make the rows likeliest, by EM; with so many rows known of a class."""
     used = prior > 0.0
     likelihood = np.exp(log_posterior - log_posterior.max(axis=1, keepdims=True))
     likelihood = np.divide(likelihood, prior, out=np.zeros_like(likelihood), where=used)
     shares = np.where(used, prior, 0.0)
     for _ in range(_MOST_STEPS):
         evidence = likelihood @ shares
-        new = shares * ((1.0 / evidence) @ likelihood) / len(likelihood)
+        new = shares * ((1.0 / evidence) @ likelihood) + pseudo_rows
+        new /= new.sum()
         moved = float(np.abs(new - shares).max())
         shares = new
         if moved < 1e-8:
