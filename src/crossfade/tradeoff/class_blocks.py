@@ -15,8 +15,9 @@ from crossfade.tradeoff.passes import RowPasses
 #: Rows from which curvature is taken from a share of them.
 MANY_ROWS = 20_000
 
-#: Parameters up to which Newton's steps cost next to nothing; the share of levels that are most.
-_SMALL, _MOSTLY = 300, 0.5
+#: Parameters up to which Newton's steps cost next to nothing, and where levels, whose blocks tell
+#: nearly all, are most; the share of levels that are most.
+_SMALL, _SMALL_OF_LEVELS, _MOSTLY = 300, 200, 0.5
 
 #: Largest block of each class's own, and up to which it is inverted in the time that it saves.
 LARGEST_CLASS, _CHEAPLY_INVERTED = 500, 100
@@ -68,15 +69,22 @@ def by_factors_pays(objective: TradeoffObjective) -> bool:
     if objective.n_parameters <= _SMALL:
         return False
     bends = objective.has_missing and objective.tradeoff > 0.0
-    levels = int(np.count_nonzero(objective.density.indicators[passes.free]))
     held = objective.tradeoff > 0.0 or objective.l2 > 0.0
-    return bends or (held and levels > _MOSTLY * passes.n_free)
+    return bends or (held and _mostly_levels(objective))
+
+
+def _mostly_levels(objective: TradeoffObjective) -> bool:
+    passes = objective.passes
+    levels = int(np.count_nonzero(objective.density.indicators[passes.free]))
+    return levels > _MOSTLY * passes.n_free
 
 
 def is_short(objective: TradeoffObjective) -> bool:
     """Return whether rows are so few, of many parameters, that a step by factors pays most."""
-    few = objective.rows.n_samples <= objective.passes.n_free and objective.n_parameters > _SMALL
-    return few and has_small_factors(objective)
+    if objective.rows.n_samples > objective.passes.n_free:
+        return False
+    small = _SMALL_OF_LEVELS if _mostly_levels(objective) else _SMALL
+    return objective.n_parameters > small and has_small_factors(objective)
 
 
 def some_rows(objective: TradeoffObjective) -> RowPasses:
