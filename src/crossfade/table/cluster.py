@@ -169,7 +169,8 @@ class DaskSource(RowSource):
         self._names = names
 
     def head(self) -> Part:
-        for part in self._used() if self._head is None else ():
+        used = self._used()  # the start finds the head, where the first part has rows
+        for part in used if self._head is None else ():
             with _named_errors():
                 head = self._delay(_first_of_some)(part).compute()
             if head is not None:

@@ -32,6 +32,9 @@ SAMPLE_ROWS = 20_000
 #: Rows of the sample that a class has at least, if it has as many.
 _FEWEST_OF_A_CLASS = 10
 
+#: Rows whose keys are made at a time.
+_KEYED_ROWS = 1 << 13
+
 #: Most different texts of a column that are remembered.
 _MOST_TEXTS = 1_000_000
 
@@ -441,14 +444,19 @@ class Drawing:
 
     def __call__(self, part: Part) -> _Drawn:
         n_rows = rows_of(part.table)
-        keys, counts = row_keys(part.first, n_rows), np.bincount(part.labels)
+        counts = np.bincount(part.labels)
         # Of rows that are not counted yet, no part needs to give more than all may.
         share = share_of(self.size, n_rows if self.n_rows is None else self.n_rows)
         shares = np.maximum(share, [share_of(_FEWEST_OF_A_CLASS, n) for n in counts.tolist()])
         most = float(np.iinfo(np.uint64).max)
         limits = np.minimum(shares * most, most * (1 - 2.0**-52)).astype(np.uint64)
-        index = np.flatnonzero(keys <= limits[part.labels])
-        X = np.array(part.table[index], dtype=np.float64)
+        found = [np.zeros(0, dtype=np.int64)]
+        for start in range(0, n_rows, _KEYED_ROWS):  # what keys are made of stays in cache
+            labels = part.labels[start : start + _KEYED_ROWS]
+            keys = row_keys(part.first + start, len(labels))
+            found.append(start + np.flatnonzero(keys <= limits[labels]))
+        index = np.concatenate(found)
+        X = np.asarray(part.table[index], dtype=np.float64)
         beside = {role: values[index] for role, values in part.beside.items()}
         drawn = Part(X, part.labels[index], part.first, beside)
         return _Drawn(((part.first + index, drawn),), self.size)
