@@ -15,9 +15,12 @@ from crossfade.tradeoff.passes import RowPasses
 #: Rows from which curvature is taken from a share of them.
 MANY_ROWS = 20_000
 
-#: Parameters up to which Newton's steps cost next to nothing, and where levels, whose blocks tell
-#: nearly all, are most; the share of levels that are most.
-_SMALL, _SMALL_OF_LEVELS, _MOSTLY = 300, 200, 0.5
+#: Parameters up to which Newton's steps cost next to nothing; the share of levels that are most.
+_SMALL, _MOSTLY = 300, 0.5
+
+#: Parameters up to which Newton's steps on few rows pay where most columns have levels or one
+#: statistic, of which blocks tell nearly all.
+_SMALL_OF_SIMPLE = 200
 
 #: Largest block of each class's own, and up to which it is inverted in the time that it saves.
 LARGEST_CLASS, _CHEAPLY_INVERTED = 500, 100
@@ -69,21 +72,19 @@ def by_factors_pays(objective: TradeoffObjective) -> bool:
     if objective.n_parameters <= _SMALL:
         return False
     bends = objective.has_missing and objective.tradeoff > 0.0
-    held = objective.tradeoff > 0.0 or objective.l2 > 0.0
-    return bends or (held and _mostly_levels(objective))
-
-
-def _mostly_levels(objective: TradeoffObjective) -> bool:
-    passes = objective.passes
     levels = int(np.count_nonzero(objective.density.indicators[passes.free]))
-    return levels > _MOSTLY * passes.n_free
+    held = objective.tradeoff > 0.0 or objective.l2 > 0.0
+    return bends or (held and levels > _MOSTLY * passes.n_free)
 
 
 def is_short(objective: TradeoffObjective) -> bool:
     """Return whether rows are so few, of many parameters, that a step by factors pays most."""
-    if objective.rows.n_samples > objective.passes.n_free:
+    passes, factors = objective.passes, objective.passes.free_factors
+    if objective.rows.n_samples > passes.n_free:
         return False
-    small = _SMALL_OF_LEVELS if _mostly_levels(objective) else _SMALL
+    simple = objective.density.indicators[passes.free] | (np.bincount(factors)[factors] == 1)
+    mostly = np.count_nonzero(simple) > _MOSTLY * passes.n_free
+    small = _SMALL_OF_SIMPLE if mostly else _SMALL
     return objective.n_parameters > small and has_small_factors(objective)
 
 
