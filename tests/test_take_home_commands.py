@@ -80,6 +80,34 @@ def test_a_class_of_one_row_is_kept_and_told(tmp_path, capsys):
         assert load_model(out).estimator.classes_.tolist() == ["a", "b", *sorted(labels)]
 
 
+def test_fit_says_which_file_keeps_no_intervals(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    path, out = tmp_path / "table.csv", tmp_path / "model.skops"
+    fit = ("fit", path, "-t", "y", "-m", "nb:1", "-o", out)
+
+    def write(n_words):
+        words = np.array([f"w{i}" for i in range(n_words)])
+        texts = [" ".join(rng.choice(words, n_words // 20)) for _ in range(80)]
+        y = np.where(rng.normal(size=80) > 0, "a", "b")
+        pl.DataFrame({"text": texts, "x": rng.normal(size=80), "y": y}).write_csv(path)
+
+    for n_words, options in ((400, "--model pool:nb --intervals"), (100, "--intervals")):
+        write(n_words)
+        assert run(*fit) == 0
+        assert capsys.readouterr().out.splitlines()[-2] == (
+            "The file keeps no intervals (crossfade predict --interval), which take long for so "
+            f"many parameters or rows; to have them: crossfade fit {options}."
+        )
+        assert run("predict", out, path, "--interval", 0.9) == 2
+        assert "--model pool:nb --intervals" in capsys.readouterr().err
+    assert run(*fit, "--intervals") == 0
+    assert "intervals" not in capsys.readouterr().out
+    assert run("predict", out, path, "--interval", 0.9) == 0
+    assert run(*fit, "--drop", "text") == 0
+    assert "intervals" not in capsys.readouterr().out
+    assert run("predict", out, path, "--interval", 0.9) == 0
+
+
 def expected(model, frame) -> pl.DataFrame:
     """Return the predictions that the estimator itself makes, as the file should have them."""
     estimator = load_model(model).estimator

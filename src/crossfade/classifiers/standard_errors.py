@@ -212,10 +212,12 @@ class StandardErrors(ABC):
                 f"million cells), or a file that was asked for one before, got none; {_BY_REFITS}"
             )
         if fitted.evidence is None:
+            or_pool = f" (where words make more than 3,000, {_BY_REFITS})"
             return (
                 "standard errors: expected a model that keeps what they need, got one that does "
                 "not: it was fitted to batches, or saved with more than 300 parameters; fit it to "
                 "all rows at once, with crossfade fit --intervals, or ask for summary(X, y)"
+                + (or_pool if self.density_.reads_words else "")
             )
         return (
             "standard errors: fit keeps what they need of small tables in memory, and of rows in "
@@ -483,3 +485,13 @@ class StandardErrors(ABC):
         used = {j for of, said in zip(columns, free, strict=True) if said for j in of}
         telling = np.isin(np.arange(fills.size), list(used))
         return fills | (telling & ~density.fills_statistics)
+
+
+def options_that_keep(model: Any) -> str | None:
+    """Return options of crossfade fit by which a file keeps errors, None where it does anyhow."""
+    fitted = model._fitted
+    if fitted.without_search().errors is not None:
+        return None
+    evidence = fitted.evidence if model.density_.reads_words else None
+    by_refits = evidence is not None and evidence.n_influences > MOST_ASKED_FOR
+    return "--model pool:nb --intervals" if by_refits else "--intervals"

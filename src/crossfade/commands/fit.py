@@ -213,6 +213,8 @@ def fit(
                 lines.append("The file keeps no intervals: they would take more than 128 MB.")
     elif intervals:
         lines += _keep_errors(estimator, table, **beside)
+    else:
+        lines += _without_errors(estimator)
     if set(estimator.classes_.tolist()) == {False, True} and data not in datasets.bundled():
         training["spelling"] = _spelling(data, table.target, separator, encoding)
     terminal = console()
@@ -318,6 +320,19 @@ def _notes_on_first_rows(source: FileSource) -> list[str]:
     n_rows = min(_FIRST_ROWS, rows_of(part.table))
     notes = column_notes(read, np.asarray(read.schema.encode(read.columns)))
     return [f"In the first {n_rows:,} rows: {note}" for note in notes]
+
+
+def _without_errors(estimator: Any) -> list[str]:
+    """Return that the file will keep no intervals, and how to have them, where that is so."""
+    from crossfade.classifiers.standard_errors import options_that_keep
+
+    options = options_that_keep(estimator) if hasattr(estimator, "_fitted") else None
+    if options is None:
+        return []
+    return [
+        "The file keeps no intervals (crossfade predict --interval), which take long for so many "
+        f"parameters or rows; to have them: crossfade fit {options}."
+    ]
 
 
 def _keep_errors(estimator: Any, table: OpenTable, **beside: Any) -> list[str]:
