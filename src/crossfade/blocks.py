@@ -34,10 +34,10 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 BLOCK_ROWS = 2048
 
 #: Chunks of consecutive blocks: more than the threads, so that the last one is not waited for.
-_CHUNKS = 16
+CHUNKS = 16
 
 #: Rows whose blocks keep all threads busy.
-MANY_ROWS = _CHUNKS * BLOCK_ROWS
+MANY_ROWS = CHUNKS * BLOCK_ROWS
 
 #: Rows below which a fit is short calls that hold the interpreter's lock; threads gain nothing.
 _FEW_ROWS = 2 * BLOCK_ROWS
@@ -160,7 +160,7 @@ def _slices(n_rows: int, block_rows: int) -> list[list[slice]]:
     """Cut rows into blocks and group consecutive blocks into chunks."""
     starts = list(range(0, n_rows, block_rows))
     blocks = [slice(start, min(start + block_rows, n_rows)) for start in starts]
-    size = -(-len(blocks) // _CHUNKS) if blocks else 1
+    size = -(-len(blocks) // CHUNKS) if blocks else 1
     return [blocks[i : i + size] for i in range(0, len(blocks), size)]
 
 

@@ -168,7 +168,7 @@ class GlmProblem:
         """Return responses and sizes times the row weights."""
         data = self.data
         if data.weights is None:
-            return data.y, data.size
+            return data.y, np.ascontiguousarray(data.size)
         return data.y * data.weights, data.size * data.weights
 
     def matrix(self) -> Floats:
@@ -287,12 +287,16 @@ class GlmProblem:
     def _sums(self, theta: Floats) -> tuple[float, Floats]:
         """Return the value and its gradient without the penalty; keep W where it comes along."""
         design, n_rows = self.design, self.data.n_rows
-        kept = np.empty(0 if self.family.whole_pass is None else n_rows)
+        if self.family.whole_pass is None:
+            kept = np.empty(0)
+        else:  # memory asked for anew would be cleared first
+            kept = np.empty(n_rows) if self._weights is None else self._weights[1]
 
         def of_block(rows: slice) -> tuple[float, Floats]:
             return self._block_sums(rows, theta, design.block(rows), kept[rows])
 
-        found = block_sum(of_block, n_rows, block_rows=design.block_rows)
+        size = design.loop_rows if len(kept) else design.block_rows
+        found = block_sum(of_block, n_rows, block_rows=size)
         self._weights = (theta.copy(), kept) if len(kept) else None
         return found
 
@@ -381,7 +385,8 @@ class GlmProblem:
                 weights = self.information_weights(rows, theta) if kept is None else kept[rows]
             return self._weighted_products(design.block(rows), rows, weights)
 
-        gram, faint = block_sum(of_block, self.data.n_rows, block_rows=design.block_rows)
+        size = design.block_rows if kept is None else design.loop_rows
+        gram, faint = block_sum(of_block, self.data.n_rows, block_rows=size)
         return design.standardised_products(gram), faint
 
     def _weighted_products(
