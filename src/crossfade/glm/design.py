@@ -201,7 +201,8 @@ class Design:
     def products(self, block: Floats, weights: Floats) -> Floats:
         """Return [X, 1]ᵀ diag(w) [X, 1] of a block, by one symmetric product of √w X with itself.
 
-        They are centred afterwards, one pass over the block less, unless digits are short.
+        They are centred afterwards, one pass over the block less, unless digits are short. Only
+        the upper triangle is filled.
         """
         center, _ = self.units()
         block = block - center if self.doubtful else block
@@ -218,9 +219,7 @@ class Design:
             scale_rows(block[rows], root[rows], half)
             half[:, size:] = 0.0
             gram = dsyrk(1.0, half.T, beta=1.0, c=gram, overwrite_c=1)
-        whole = gram + gram.T
-        np.einsum("ii->i", whole)[:] *= 0.5
-        return whole[:size, :size]
+        return gram[:size, :size]
 
     def rough_products(self, block: Floats, weights: Floats) -> Floats:
         """Return [Z, 1]ᵀ diag(w) [Z, 1] of a block, in single precision: twice as fast.
@@ -240,6 +239,7 @@ class Design:
 
     def standardised_products(self, gram: Floats, rough: bool = False) -> Floats:
         """Return Zᵀ diag(w) Z of what :meth:`products`, or the rough ones, add up to."""
+        gram = np.triu(gram) + np.triu(gram, 1).T
         center, scale = self.units()
         size = len(scale)
         products, sums, total = gram[:size, :size], gram[size, :size], gram[size, size]
