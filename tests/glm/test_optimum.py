@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import poisson
 
 from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegression
 from crossfade.glm.links import LINKS
@@ -106,6 +107,28 @@ def test_a_ridge_shares_out_what_columns_say_together(kind, added):
     assert model.df_residual_ >= 0
     few = {"the same": 4, "a sum": 4, "a constant": 4, "more than rows": 60}[added]
     assert model.rank_ == few * len(residual)
+
+
+@pytest.mark.parametrize("digits", [3, 6])
+@pytest.mark.parametrize("kind", ["binomial", "poisson"])
+def test_the_errors_information_gives_the_last_step_of_many_rows(kind, digits):
+    """A step below 10⁻ᶜ is Newton's, to an optimum of twice the digits and without a pass."""
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((45_000, 3))
+    eta = X @ [0.5, -1.0, 0.2] - 0.5
+    if kind == "binomial":
+        y = (rng.random(45_000) < 1.0 / (1.0 + np.exp(-eta))).astype(int)
+        model = BinomialRegression(tol_digits=digits).fit(X, y)
+        residual = y - model.predict_proba(X)[:, 1]
+        least = -np.log(np.where(y == 1, *model.predict_proba(X).T[::-1])).sum()
+    else:
+        y = rng.poisson(np.exp(eta))
+        model = PoissonRegression(tol_digits=digits).fit(X, y)
+        residual = y - model.predict(X)
+        least = -poisson.logpmf(y, model.predict(X)).sum()
+    slopes = np.append(residual @ X, residual.sum())
+    assert np.abs(slopes).max() / len(y) < 10.0 ** (1 - 2 * digits)
+    assert model.log_likelihood_ == pytest.approx(-least, rel=10.0 ** (-2 * digits))
 
 
 @pytest.mark.parametrize("digits", [2, 6, 10])

@@ -90,6 +90,11 @@ class Family(ABC):
         """Return a statistic, N(0, 1) if the variance is the family's, and what to do if not."""
 
     @property
+    def canonical(self) -> bool:
+        """Return whether the information is the loss's own second derivative."""
+        return self.link.name == self.links[0]
+
+    @property
     def whole_pass(self) -> Pass | None:
         """Return a solver's pass over a block of rows in one compiled loop, if there is one."""
         return None

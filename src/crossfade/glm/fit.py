@@ -124,13 +124,13 @@ def _fit_glm(
         return _solved_inside(problem, settings, names).fit()
     patience = _PATIENCE if data.at_hand else _PATIENCE_IN_PARTS
     end = _solve(problem, settings, names, patience=patience)
-    if end.settled and certainly_finite(problem, end.theta, end.step):
+    if end.settled and certainly_finite(problem, end.theta, end.step, end.curvature):
         return end.fit()
     if not data.at_hand:
         return _decided_in_parts(problem, end, settings)
     recession, proven = decide(problem, end.theta)
     if recession is None:
-        return _finite(problem, _go_on(problem, end.solved, settings, proven))
+        return _go_on(end, settings, proven)
     left = np.flatnonzero(~recession.separated_rows)
     triangle = stacked_triangle(design.with_rows(data.X[left]))
     return _limit_of_rows(problem, left, triangle, recession.direction, settings)
@@ -166,7 +166,7 @@ def _decided_in_parts(problem: GlmProblem, end: _End, settings: FitSettings) -> 
     """As for rows at hand, which a few of them stand for."""
     direction, determining, proven = decide_in_parts(problem, end.theta)
     if direction is None:
-        return _finite(problem, _go_on(problem, end.solved, settings, proven or end.settled))
+        return _go_on(end, settings, proven or end.settled)
     still = problem.data.filtered(unmoved(problem.design, direction))
     limit = GlmProblem(problem.design, still, problem.family)
     return _limit(problem, limit, determining, None, direction, settings)
@@ -205,7 +205,7 @@ def _fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Fit
         return end.fit()
     recession, proven = decide(problem, end.theta)
     if recession is None:
-        return _finite(problem, _go_on(problem, end.solved, settings, proven))
+        return _go_on(end, settings, proven)
     allowed = problem.possible(recession.direction)
     limit = MultinomialProblem(design, data, n_classes, 0.0, allowed)
     open_pairs = allowed & (problem.comparison_weights(end.theta) >= 0.0)
@@ -236,7 +236,14 @@ class _End:
         return self.solved.solution.converged and not self.faint
 
     def fit(self) -> Fit:
-        return _finite(self.problem, self.solved, self.curvature)
+        problem, last = self.problem, self.solved.solution
+        solved = self.solved
+        if isinstance(problem, GlmProblem) and problem.ends_exactly and last.converged:
+            # After a step this small the next one is nothing: it needs no look at the rows.
+            value = last.value + 0.5 * float(solved.gradient @ self.step)
+            end = replace(last, theta=last.theta + self.step, value=value)
+            solved = replace(solved, solution=end)
+        return _finite(problem, solved, self.curvature)
 
 
 def _solve(
@@ -262,7 +269,7 @@ def _solve(
         problem.design.telling is not None
         and solved.solution.converged
         and left > 0
-        and relative_change(problem, end.theta, end.step) >= 10.0**-digits
+        and relative_change(problem, end.theta, end.step) >= 2.0 * 10.0**-digits
     ):
         more = solve(problem, end.theta, tol_digits=digits, max_iter=left, sampled=False)
         end = _look(problem, Solved(more.solution, solved.history + more.history, more.gradient))
@@ -274,19 +281,20 @@ def _look(problem: GlmProblem | MultinomialProblem, solved: Solved) -> _End:
     return _End(problem, solved, curvature, faint, -(invert(curvature) @ solved.gradient))
 
 
-def _go_on(problem: Likelihood, solved: Solved, settings: FitSettings, proven: bool) -> Solved:
+def _go_on(end: _End, settings: FitSettings, proven: bool) -> Fit:
     """Give a fit with a finite optimum its remaining steps, afresh where it may have strayed."""
+    problem, solved = end.problem, end.solved
     left = settings.max_iter - len(solved.history)
     if (solved.solution.converged and proven) or left <= 0:
-        return solved
-    start = solved.solution.theta if proven else problem.start()
+        return end.fit()
+    start = end.theta if proven else problem.start()
     more = solve(problem, start, tol_digits=settings.tol_digits, max_iter=left, sampled=proven)
-    return Solved(more.solution, solved.history + more.history, more.gradient)
+    history = solved.history + more.history
+    return _look(problem, Solved(more.solution, history, more.gradient)).fit()
 
 
-def _finite(problem: Likelihood, solved: Solved, curvature: Floats | None = None) -> Fit:
+def _finite(problem: Likelihood, solved: Solved, matrix: Floats) -> Fit:
     theta = solved.solution.theta
-    matrix = problem.information(theta)[0] if curvature is None else curvature
     if isinstance(problem, GlmProblem):
         problem.forget_samples()
         root = root_of_inverse_information(problem, theta, matrix)

@@ -327,11 +327,21 @@ class GlmProblem:
             columns = design.standardised_sums(slope.sum(), slope @ block)
             return float((losses * weights).sum()), columns
 
+    def known_weights(self, theta: Floats) -> Floats | None:
+        """Return W of all rows where it came along with the sums at θ, as at canonical links."""
+        known = self._weights
+        return known[1] if known is not None and np.array_equal(known[0], theta) else None
+
     def information_weights(self, rows: slice, theta: Floats) -> Floats:
         """Return W of a block, row weights included."""
         data = self.data
         weights = self.family.information(self.predictor(rows, theta), data.size[rows])
         return weights if data.weights is None else weights * data.weights[rows]
+
+    @property
+    def ends_exactly(self) -> bool:
+        """Return whether the information at the end gives Newton's step from there, digits left."""
+        return self.family.canonical and not self.design.doubtful
 
     @cached_property
     def _bends_otherwise(self) -> bool:
@@ -374,8 +384,7 @@ class GlmProblem:
 
     def _information(self, theta: Floats, own: bool = False) -> tuple[Floats, float]:
         """Return the information, or the own curvature, without penalty, and its faint rows."""
-        design, known = self.design, self._weights
-        kept = known[1] if known is not None and np.array_equal(known[0], theta) else None
+        design, kept = self.design, self.known_weights(theta)
 
         def of_block(rows: slice) -> tuple[Floats, float]:
             if own:
@@ -478,12 +487,15 @@ def solve(
     """Fit by the lecture's rule: stop when ‖Δβ‖/‖β‖ < 10⁻ᶜ.
 
     Where rows are many, and a step costs its pass over them, a step that would be ten times smaller
-    still is not taken.
+    still is not taken; nor one that is small enough, where the errors' own information gives it
+    exactly (see ``ends_exactly``).
     Norms are taken in standardised coordinates, so that the rule does not depend on units, and
     ‖β‖ counts as at least the size of a standard error, so that it ends where β is zero.
     """
     history: list[Iteration] = []
     gradients: list[Floats] = []
+    exactly = isinstance(problem, GlmProblem) and problem.ends_exactly
+    enough = 10.0**-tol_digits * (1.0 if exactly else 0.1)
 
     def watch(before: Iterate, after: Iterate) -> str | None:
         gradients[:] = [after.gradient]
@@ -497,14 +509,14 @@ def solve(
 
     def foresee(at: Iterate, step: Floats) -> str | None:
         change = relative_change(problem, at.theta, step)
-        if gradients and change < 0.1 * 10.0**-tol_digits:
-            return f"the next relative change, {change:.1e}, is far below 1e-{tol_digits:g}"
+        if gradients and change < enough:
+            return f"the next relative change, {change:.1e}, is within {enough:.0e}"
         return None
 
     inner: InnerSolve[Problem] = Dense(None if problem.data.at_hand else foresee)
-    enough = problem.data.n_rows >= max(MANY_ROWS, 100 * len(start))
+    many = problem.data.n_rows >= max(MANY_ROWS, 100 * len(start))
     # The curvature of a tenth of many rows is worth its noise, where the rows allow a sample.
-    if sampled and enough and problem.design.telling is not None:
+    if sampled and many and problem.design.telling is not None:
         share = max(0.1, 20_000 / problem.data.n_rows)
         fewer, some = problem.sample(0.3 * share), problem.sample(share)
         inner = Sampled(share=share, near=_NEAR, sample=fewer, larger=some, foresight=foresee)

@@ -69,7 +69,7 @@ class Compared(Protocol):
         """Return c, what each asks for (+1, -1; 0 is equality), and the row it belongs to."""
 
 
-def certainly_finite(problem: GlmProblem, theta: Floats, step: Floats) -> bool:
+def certainly_finite(problem: GlmProblem, theta: Floats, step: Floats, information: Floats) -> bool:
     """Return whether the last Newton step proves that a finite optimum exists.
 
     With residuals r and the step Δ = (ZᵀWZ)⁻¹Zᵀr, the corrected r - W ZΔ are orthogonal to all
@@ -80,9 +80,15 @@ def certainly_finite(problem: GlmProblem, theta: Floats, step: Floats) -> bool:
     reach = float(np.linalg.norm(step)) * np.sqrt(problem.data.n_rows * max(len(step), 1.0))
     if reach < 0.5 and problem.family.link.name in ("logit", "log"):
         return True
-    data, family = problem.data, problem.family
-    if not data.at_hand:
+    if not problem.data.at_hand:
         return False  # a few rows tell without a pass: see decide_in_parts
+    known = problem.known_weights(theta)
+    if known is not None:
+        # There |r| ≥ W, and no row's W (zΔ)² is more than that of all together.
+        few = np.flatnonzero(~(known > 4.01 * float(step @ information @ step)))
+        if len(few) < 0.1 * len(known):
+            problem = problem.over(problem.data.take(few))
+    data, family = problem.data, problem.family
 
     def violations(rows: slice) -> float:
         y, size = data.y[rows], data.size[rows]
