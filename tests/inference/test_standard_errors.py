@@ -1186,6 +1186,35 @@ def test_a_constant_column_changes_no_interval_of_rows_with_gaps(tradeoff, covar
     assert_allclose(found, expected, atol=1e-3 if components > 1 else 1e-7)
 
 
+@pytest.mark.parametrize("covariance", ["full", "shared"])
+def test_a_constant_column_changes_no_error_of_a_pool(covariance):
+    """Its members at λ = 0 leave directions open that nothing depends on."""
+    X, y = drawn(80)
+    expected, found = (
+        GaussianDiscriminant(covariance).fit(one, y) for one in (X, np.insert(X, 1, 3.0, axis=1))
+    )
+    errors, padded = (one.summary().standard_errors for one in (expected, found))
+    assert_allclose(padded[padded > 0.0], errors, rtol=1e-6)
+    assert found.summary().standard_errors.size > errors.size
+
+
+def test_a_pool_of_constant_columns_has_the_errors_of_its_shares():
+    y = np.arange(40) % 4 // 3
+    summary = GaussianDiscriminant("full").fit(np.ones((40, 2)), y).summary()
+    assert (summary.standard_errors[1:] == 0.0).all()
+    # Woolf's of the odds, and a little for what leaving a row out does.
+    assert_allclose(summary.standard_errors[0], np.sqrt(1 / 10 + 1 / 30), rtol=0.1)
+
+
+def test_more_parameters_than_memory_holds_are_refused(monkeypatch):
+    X, y = drawn(60)
+    monkeypatch.setattr("crossfade.classifiers.standard_errors._MOST_PARAMETERS", 10)
+    with pytest.raises(
+        DataError, match=r"^X: expected a model of at most 10 parameters .* got 15;"
+    ):
+        GaussianDiscriminant("full", tradeoff=0.5).fit(X, y).summary(X, y)
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_at_zero_missing_cells_have_the_intervals_of_cells_filled_by_means(missing):
     X, y = drawn(90)

@@ -54,6 +54,9 @@ _ROWS_OF_A_COMPONENT = 1.5
 #: Rows for each coefficient of a text column, so many at least, that a test of it needs.
 _ROWS_OF_A_COEFFICIENT = 5
 
+#: Parameters whose covariance is computed from rows that are given: matrices of 800 MB.
+_MOST_PARAMETERS = 10_000
+
 #: Doubles of the gradients of a block of rows: 8 MB.
 _BLOCK_DOUBLES = 1 << 20
 
@@ -219,6 +222,12 @@ class StandardErrors(ABC):
                 "all rows at once, with crossfade fit --intervals, or ask for summary(X, y)"
                 + (or_pool if self.density_.reads_words else "")
             )
+        if fitted.evidence.rows.n_samples:
+            return (
+                "standard errors: expected a likelihood that falls in every direction, got one "
+                "that does not, beyond rounding; give l2 > 0, or leave out columns that follow "
+                "from others"
+            )
         return (
             "standard errors: fit keeps what they need of small tables in memory, and of rows in "
             "parts without groups or filled-in cells, got "
@@ -240,6 +249,12 @@ class StandardErrors(ABC):
             raise DataError(self._why_without())
         if self.density_.reads_words:
             return None  # its rows are at hand, made smaller by what their words have in common
+        if evidence.n_influences > _MOST_PARAMETERS:
+            raise DataError(
+                f"X: expected a model of at most {_MOST_PARAMETERS:,} parameters for standard "
+                f"errors, got {evidence.n_influences:,}; leave columns out, or choose a covariance "
+                "that has fewer, such as 'diagonal'"
+            )
         if comes_in_parts(X):
             raise DataError(
                 f"X: expected a table in memory, got {type(X).__name__}; give a sample of the rows "

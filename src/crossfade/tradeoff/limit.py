@@ -9,9 +9,10 @@ that posterior, those of the largest joint likelihood.
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 
 from crossfade._typing import Floats
-from crossfade.optim.newton import Dense
+from crossfade.optim.newton import Dense, factorise
 from crossfade.optim.solver import descend
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
@@ -133,7 +134,9 @@ def moves_of_limit(
     common = np.zeros((limit.size, p + n_tied))
     common[: k * p, :p] = np.tile(np.eye(p), (k, 1))
     common[k * p + k :, p:] = np.eye(n_tied)
-    by_gradient = -common @ np.linalg.solve(common.T @ H @ common, common.T @ to_natural)
+    # A column that never varies leaves directions that nothing depends on.
+    factor = factorise(common.T @ H @ common)
+    by_gradient = -common @ scipy.linalg.cho_solve(factor, common.T @ to_natural)
     natural, offset = parameters.natural, parameters.offset
     steps = np.eye(natural.size + k)
     thetas = [
