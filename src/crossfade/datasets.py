@@ -189,6 +189,11 @@ def _from_file(path: Path, target: str | None, table: TableFile, unlabelled: boo
                 f"{listed(frame.columns)}{hint}"
             )
         target = "target"
+    if frame.width == 1 and target not in frame.columns:
+        raise DataError(
+            f"target: expected a column of the table, got {show(target)}; the only column is "
+            f"{show(frame.columns[0])}: say what stands between cells (--separator)"
+        )
     X, y, n_dropped = split_target(frame, target, keep=unlabelled)
     classes, _ = encode_labels(y.drop_nulls() if unlabelled else y, minimum=1)
     name = Path(path.name.removesuffix(".gz")).stem

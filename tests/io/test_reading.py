@@ -711,3 +711,58 @@ def test_what_is_in_no_such_encoding_is_refused(
     with pytest.raises(DataError) as error:
         scan(path, encoding=named) if parts else read_table(path, encoding=named)
     assert str(error.value).removeprefix(f"{Path(path).parent}/") == sentence
+
+
+# -- what spreadsheets add -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_rows_may_end_with_a_separator_that_the_header_lacks(write: Any, end: str) -> None:
+    path = write(end.join(["a;b", "1;2;", "3;4;", ""]))
+    read = read_file(path)
+    assert columns(read.frame) == {"a": [1, 3], "b": [2, 4]}
+    assert read.notes == ("A column without a name and without cells is left out.",)
+    for size in (1, 1 << 20):
+        frames = [batch.frame for batch in read_batches(path, size=size)]
+        assert columns(pl.concat(frames).select("a", "b")) == {"a": ["1", "3"], "b": ["2", "4"]}
+    with pytest.raises(DataError, match="got 2 in line 3"):
+        read_table(write("a;b\n1;2;\n3;4\n"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (
+            ["60.5 kg", "61 kg", "61.25kg"],
+            "'x': '60.5 kg' is read as text, each such cell as a value of its own; delete the "
+            "unit 'kg' to have numbers",
+        ),
+        (
+            [*"0123450123" * 3, "Total"],
+            "'x': is read as text because 'Total' stands among numbers; --missing 'Total' reads "
+            "them as numbers",
+        ),
+        (
+            [f"12345678901234567{i}" for i in range(3)],
+            "'x': whole numbers of more than 15 digits are not kept exactly, and tell no rows "
+            "apart; leave them out (--drop) where they name rows, or read them as text (--text)",
+        ),
+        (["1st", "2nd", "3rd", "4th"], None),
+        (["12A", "13B", "14C"], None),
+        ([*"0123450123" * 3, "5+"], None),
+        (["10:30", "11:30", "12:45"], None),
+        ([f"{i}" for i in range(1 << 53, (1 << 53) - 3, -1)], None),
+    ],
+)
+def test_numbers_that_are_read_as_text_are_told(
+    write: Any, cells: list[str], told: str | None
+) -> None:
+    path = write("\n".join(["x;y", *(f"{cell};1" for cell in cells)]))
+    assert read_file(path).notes == (() if told is None else (told,))
+    if told is not None:
+        assert read_file(path, text=["x"]).notes == ()
+
+
+def test_what_is_not_available_is_written_in_many_ways(write: Any) -> None:
+    path = write("x,y\n1.5,a\nn.a.,b\nN.A.,a\n2,b\n")
+    assert read_table(path)["x"].to_list() == [1.5, None, None, 2.0]

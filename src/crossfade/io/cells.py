@@ -12,6 +12,7 @@ text among them is refused: reading it as categories would hide a mistake.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 #: What stands for a missing cell in a column of numbers.
 NOT_AVAILABLE = frozenset(
     {"NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "NULL", "Null", "null", "None"}
-    | {"none", "nil", "?", "-", ".", "missing"}
+    | {"n.a.", "N.A.", "none", "nil", "?", "-", ".", "missing"}
 )
 
 #: Those of them that are hardly a word.
@@ -164,6 +165,7 @@ def typed_table(
     for name in words:
         if name not in unjudged:
             notes += _about_words(columns[name])
+            notes += [] if name in text else _about_numbers(columns[name])
     return TableFile(pl.DataFrame(list(columns.values())), tuple(notes))
 
 
@@ -216,6 +218,43 @@ def _about_points(name: str, cells: pl.Series) -> list[str]:
         f"{show(name)}: {show(cells.filter(dotted)[0])} stands beside {show(whole[0])} and is read "
         "with a decimal point; delete the points if they stand between groups of three digits"
     ]
+
+
+def _about_numbers(series: pl.Series) -> list[str]:
+    """Return a note where numbers are text, or are more exact than a number is kept."""
+    pl = import_optional("polars", "tables from files")
+    name = show(series.name)
+    if series.dtype == pl.Int64 and _largest(series) > 1 << 53:
+        return [
+            f"{name}: whole numbers of more than 15 digits are not kept exactly, and tell no rows "
+            "apart; leave them out (--drop) where they name rows, or read them as text (--text)"
+        ]
+    if series.dtype != pl.String:
+        return []
+    cells = series.drop_nulls().str.strip_chars()
+    found = cells.unique(maintain_order=True)
+    number = r"^[+-]?\d+(?:[.,]\d+)*"
+    units = found.str.extract(number + r"\s*([^\d\s.,:/+-][^\d\s]{0,4})$").unique()
+    if len(found) > 2 and len(units) == 1 and units[0] is not None:
+        return [
+            f"{name}: {show(found[0])} is read as text, each such cell as a value of its own; "
+            f"delete the unit {show(units[0])} to have numbers"
+        ]
+    other = ~cells.str.contains(number + "$")
+    one = cells.filter(other).unique()
+    few = len(found) > 3 and len(one) == 1 and 5 * int(other.sum()) <= len(cells)
+    if few and re.search(r"\d", one[0]) is None:
+        return [
+            f"{name}: is read as text because {show(one[0])} stands among numbers; --missing "
+            f"{show(one[0])} reads them as numbers"
+        ]
+    return []
+
+
+def _largest(series: pl.Series) -> int:
+    """Return the largest size of whole numbers, without a query's threads."""
+    ends: list[Any] = [series.min(), series.max()]
+    return max((abs(end) for end in ends if end is not None), default=0)
 
 
 def _about_words(series: pl.Series) -> list[str]:

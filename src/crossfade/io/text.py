@@ -71,7 +71,7 @@ def check_text(
     """Return the text as a proper table."""
     file = cast(BinaryIO, io.BufferedReader(cast(Any, io.BytesIO(_decompressed(raw, path)))))
     data = _decoded(as_utf8(file, path, encoding).read(), path)
-    _, separator, names, unnamed = _header(data, path, separator)
+    data, _, separator, names, unnamed = _header(data, path, separator)
     n_records, blank = _check_records(data, separator, len(names), path)
     if n_records - len(blank) == 1:
         raise _no_rows(names, path)
@@ -102,7 +102,7 @@ def text_batches(
     first = _decoded(next(parts, b""), path)
     if _header_end(first, path) == len(first) - 1:
         first += next(parts, b"")
-    end, separator, names, unnamed = _header(first, path, separator)
+    first, end, separator, names, unnamed = _header(first, path, separator)
     header, body = first[: end + 1], first[end + 1 :]
     if not body:
         if not empty:
@@ -163,8 +163,11 @@ def _last_record_end(data: bytes) -> int:
 
 def _header(
     data: bytes, path: str, separator: str | None
-) -> tuple[int, str, tuple[str, ...], tuple[str, ...]]:
-    """Return where the header ends, the separator, the names, and those that are made up."""
+) -> tuple[bytes, int, str, tuple[str, ...], tuple[str, ...]]:
+    """Return the text, where its header ends, the separator, the names, and those made up.
+
+    Where the first row alone ends with a separator, the header is given one, too.
+    """
     end = _header_end(data, path)
     header = data[:end].decode()
     first = header.strip()
@@ -176,9 +179,15 @@ def _header(
         )
     separator = separator or _sniffed(header, path)
     names = _names(header, separator, path)
-    given = _all_named(names, data[end + 1 :][:_HEAD], separator)
+    below = data[end + 1 :][:_HEAD]
+    text = io.StringIO(below.decode(errors="replace"), newline="")
+    row = next((row for row in csv.reader(text, delimiter=separator) if row), [])
+    if len(row) == len(names) + 1 and not row[-1].strip() and len(names) > 1:
+        data = data[:end] + separator.encode() + data[end:]
+        end, names = end + len(separator.encode()), (*names, "")
+    given = _all_named(names, below, separator)
     check_names(given, path)
-    return end, separator, given, tuple(name for name in given if name not in names)
+    return data, end, separator, given, tuple(name for name in given if name not in names)
 
 
 def _no_rows(names: tuple[str, ...], path: str) -> DataError:
