@@ -113,3 +113,30 @@ def test_a_column_that_is_the_same_in_all_rows_has_no_part(same):
         expected = folds(LabelledRows(X, codes, None, 2), 5, groups)
         found = folds(LabelledRows(wide, codes, None, 2), 5, groups)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rounding_and_single_rows_deal_hardly_any_row_anew(seed):
+    """Of 120 rows, those that change theirs: the row itself, and at most one at each fold's end."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(120, 8)), rng.integers(2, size=120)
+    X[:, 5:] = X[:, 5:] > 0
+    dealt = folds(LabelledRows(X, y, None, 2), 5)
+
+    def changed(other, rows=slice(None)):
+        return int((folds(LabelledRows(other, y[rows], None, 2), 5) != dealt[rows]).sum())
+
+    for rounded in (
+        X * (1.0 + 1e-9 * rng.normal(size=X.shape)),
+        3.7 * X,
+        X - 41.1,
+        np.float32(X).astype(np.float64),
+    ):
+        assert changed(rounded) == 0
+    inner = np.flatnonzero((np.abs(X[:, :5]) < np.abs(X[:, :5]).max(axis=0) - 1.0).all(axis=1))[:8]
+    assert inner.size > 4
+    for row in inner.tolist():
+        other = X.copy()
+        other[row, 0] += 0.3
+        assert changed(other) <= 1 + 4
+        assert changed(np.delete(X, row, axis=0), np.delete(np.arange(120), row)) <= 4 * 2

@@ -341,7 +341,7 @@ class InUse(PriorInUse):
         >>> X, y = load_iris(return_X_y=True)
         >>> model = NaiveBayes().fit(X, y)
         >>> model.outlier_p_value([X[0], X[0] + 2]).round(3)
-        array([0.98 , 0.007])
+        array([0.96 , 0.007])
         >>> model.predict([X[0], X[0] + 2], reject=0.01)
         array([0, None], dtype=object)
         """

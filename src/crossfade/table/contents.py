@@ -56,9 +56,10 @@ def in_range(X: Floats, low: Floats, high: Floats) -> Floats:
     return np.where(np.isfinite(X), z, 0.0)
 
 
-def steps(X: Floats, z: Floats) -> Hashes:
+def steps(X: Floats, z: Floats, of_range: float = STEPS) -> Hashes:
     """Return how many steps cells lie from the middle of the range, (n_rows, d)."""
-    return np.where(np.isfinite(X), np.floor(np.abs(z) * STEPS + _EDGE).astype(np.uint64), _MISSING)
+    found = np.floor(np.abs(z) * of_range + _EDGE).astype(np.uint64)
+    return np.where(np.isfinite(X), found, _MISSING)
 
 
 def _hashed_columns(cells: Hashes) -> Hashes:
@@ -93,13 +94,16 @@ def distinct(X: Floats, codes: Integers) -> tuple[Integers, Integers]:
     return first, which.ravel()
 
 
-def keys_of_rows(X: Floats) -> Hashes:
-    """Return a hash of each row's cells, whichever columns they are in, shape (n_rows,)."""
+def keys_of_rows(X: Floats, of_range: float = STEPS) -> Hashes:
+    """Return a hash of each row's cells, whichever columns they are in, shape (n_rows,).
+
+    `of_range`: Steps of half a column's range that are told apart.
+    """
     low, high = ranges(X)
     keys = np.empty(X.shape[0], dtype=np.uint64)
 
     def block(rows: slice) -> None:
-        cells = steps(X[rows], in_range(X[rows], low, high))
+        cells = steps(X[rows], in_range(X[rows], low, high), of_range)
         keys[rows] = mixed(mixed(cells).sum(axis=1, dtype=np.uint64))
 
     for_each_block(block, X.shape[0])

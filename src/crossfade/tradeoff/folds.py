@@ -1,8 +1,10 @@
 """Rows dealt over folds, by nothing that another layout of the same table alters.
 
-Each class is dealt over the folds in the order of a hash of its rows' contents. The hash does not
-change with the order or the sign of columns, their units, the names and order of labels, or the
-order of rows. A cell counts by its distance from the middle of its column's range, in units of that
+Each class is cut into one run of rows a fold, in the order of a hash of their contents. The hash
+does not change with the order or the sign of columns, their units, the names and order of labels,
+or the order of rows. It is a row's own: of rows that change, come or go, or of rounding, a few
+others change their fold. Rows that it does not tell apart are ordered by one that tells more. A
+cell counts by its distance from the middle of its column's range, in units of that
 range; rows and columns then tell each other apart in turns, as colours do in Weisfeiler & Leman's
 refinement (1968), so that neither needs a place in an order. Which side of the middle a cell is on
 counts once the column's orientation has been found from the rows' own hashes.
@@ -52,8 +54,10 @@ def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> I
         keys = _row_keys(cells[first], np.bincount(which, rows.often).astype(np.float64))
     if groups is not None:
         return _group_folds(rows, n_folds, groups, keys, which)
+    coarse = keys_of_rows(cells[first], _steps_for(first.size))
+    draws = are_draws(rows, cells)
     copies, place = np.ones(codes.size, np.int64), np.zeros(which.size, np.int64)
-    if are_draws(rows, cells):
+    if draws:
         copies = np.bincount(which)
         order = np.lexsort((-rows.often, which))
         place[order] = np.arange(which.size) - np.repeat(np.cumsum(copies) - copies, copies)
@@ -64,11 +68,18 @@ def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> I
     start = 0
     for c in np.lexsort((contents, sizes)):
         own = np.flatnonzero(codes == c)
-        own = own[np.argsort(keys[own], kind="stable")]
-        begin[own] = np.cumsum(copies[own]) - copies[own] + start
+        own = own[np.lexsort((keys[own], coarse[own]))]
+        dealt = np.arange(start, start + int(sizes[c])) % n_folds
+        # One run of rows a fold: a row that moves takes few others with it. Draws come in turn.
+        begin[own] = np.cumsum(copies[own]) - copies[own] + start if draws else np.sort(dealt)
         start += int(sizes[c])
     fold = (begin[which] + place) % n_folds
     return np.where(sizes[rows.codes] > 1, fold, -1)
+
+
+def _steps_for(n_rows: int) -> float:
+    """Return steps of a column's range: as few as leave so many rows apart."""
+    return float(min(STEPS, 2.0 ** (np.ceil(np.log2(n_rows)) + 3.0)))
 
 
 def _own_cells(rows: LabelledRows) -> Floats:
