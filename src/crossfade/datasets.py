@@ -47,6 +47,8 @@ class Dataset:
     feature_names : tuple of str
     notes : tuple of str
         What a reader should know of how cells were read.
+    written : dict or None
+        How the numbers of columns of a text file are written, where otherwise than 1234.5.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Dataset:
     n_dropped: int = 0
     feature_names: tuple[str, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+    written: dict[str, dict[str, Any]] | None = field(default=None, repr=False)
 
 
 def bundled() -> tuple[str, ...]:
@@ -180,7 +183,7 @@ def _from_file(path: Path, target: str | None, table: TableFile, unlabelled: boo
     from crossfade.io.target import split_target
     from crossfade.table.labels import encode_labels
 
-    frame, notes = table
+    frame, notes, written = table
     if target is None:
         if "target" not in frame.columns:
             hint = "; say what stands between cells (--separator)" if frame.width == 1 else ""
@@ -208,4 +211,5 @@ def _from_file(path: Path, target: str | None, table: TableFile, unlabelled: boo
         n_dropped=n_dropped,
         feature_names=tuple(X.columns),
         notes=notes,
+        written=written,
     )

@@ -100,11 +100,11 @@ def test_weights_are_repetition_and_no_weight_is_no_row(tradeoff):
 
 
 def test_they_count_only_where_held_out_labels_gain():
-    X, _, labels = few_labels(n=200, labelled=40)
+    X, _, labels = few_labels(n=200, labelled=60)
     misleading = X.copy()
-    misleading[40:, 0] += 25.0 * np.sign(np.random.default_rng(0).normal(size=160))
+    misleading[60:, 0] += 25.0 * np.sign(np.random.default_rng(0).normal(size=140))
     model = TWO(tradeoff=1).fit(misleading, labels)
     assert model.unlabelled_weight_ == 0.0
     assert "held-out labels are no better predicted" in model.selection_
-    alone = TWO(tradeoff=1).fit(misleading[:40], labels[:40])
+    alone = TWO(tradeoff=1).fit(misleading[:60], labels[:60])
     assert_array_equal(model.predict_proba(X), alone.predict_proba(X))

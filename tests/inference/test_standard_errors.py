@@ -1233,9 +1233,9 @@ def test_at_zero_missing_cells_have_the_intervals_of_cells_filled_by_means(missi
 @pytest.mark.parametrize("make", [NaiveBayes, lambda: GaussianDiscriminant("shared")])
 def test_a_pool_fitted_to_rows_with_gaps_has_intervals_of_such_rows(make):
     """Gradients of scores in what they follow from, and of that in members' parameters."""
-    X, y = drawn(90)
+    X, y = drawn(100)
     X[np.random.default_rng(2).random(X.shape) < 0.2] = np.nan
-    kinds = np.random.default_rng(3).choice(["a", "b", None], 90, p=[0.4, 0.4, 0.2])
+    kinds = np.random.default_rng(3).choice(["a", "b", None], 100, p=[0.4, 0.4, 0.2])
     table = pd.DataFrame({"kind": kinds} | {f"x{j}": x for j, x in enumerate(X.T)})
     model = make().fit(table, y)
     posterior, low, high = model.predict_proba(table, interval=0.9)

@@ -152,6 +152,8 @@ def fit(
         if table.source is None:
             table, beside["groups"] = table.grouped(groups)
     training: dict[str, Any] = table.to_dict() | ({} if groups is None else {"groups": groups})
+    if table.written is not None:
+        training["written"] = {k: how for k, how in table.written.items() if k in table.names}
     lines = list(table.notes)
     if model == "best":
         with live_progress(table.name) as progress:

@@ -42,7 +42,13 @@ class NewRows:
     ) -> None:
         self.saved = saved
         self.name = name
-        self.matcher = Matcher(saved.schema, name, saved.about["missing_values"], self._read)
+        self.matcher = Matcher(
+            saved.schema,
+            name,
+            saved.about["missing_values"],
+            self._read,
+            saved.about["training"].get("written"),
+        )
         self.extra: list[str] = []
         self.skipped = 0
         self._how: dict[str, Any] = {"separator": separator, "encoding": encoding}
@@ -101,7 +107,7 @@ class NewRows:
             notes.append(
                 f"ignored {counted(len(extra), 'column')} that the model does not use: {shown}"
             )
-        notes += [f"{plain(name)}: {told}" for name, told in self.matcher.read_as.items()]
+        notes += [f"{plain(name)}: {told}" for name, told in self.matcher.told().items()]
         for name, new in self.matcher.new_categories.items():
             notes.append(
                 f"{plain(name)}: {counted(new.cells, 'cell')} with a category that fit did not see "

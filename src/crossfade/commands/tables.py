@@ -28,6 +28,7 @@ class OpenTable(TableOrigin):
     `X` (n_rows, n_columns): The other columns.
     `y` (n_rows,): The target.
     `names`: Names of the columns.
+    `written`: As in :class:`~crossfade.datasets.Dataset`.
     `source`: Where the rows of a large table are read from; `X` and `y` are then an even sample.
     """
 
@@ -35,6 +36,7 @@ class OpenTable(TableOrigin):
     y: Any
     names: tuple[str, ...]
     source: FileSource | None = None
+    written: dict[str, dict[str, Any]] | None = None
 
     def named(self) -> OpenTable:
         """Return the same with columns that have names, also where a data set is an array."""
@@ -103,7 +105,9 @@ def open_table(
         notes.append(f"{note[:-1]}; crossfade fit --unlabelled learns from such, too.")
     if drop:
         notes.append(f"Left out as asked: {', '.join(drop)}.")
-    return OpenTable(name, label, data.n_dropped, tuple(notes), X, data.y, names)
+    return OpenTable(
+        name, label, data.n_dropped, tuple(notes), X, data.y, names, written=data.written
+    )
 
 
 def is_large(path: Path) -> bool:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crossfade._checks import listed, show
+from crossfade._checks import counted, listed, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.numerals import (
@@ -50,6 +50,9 @@ CODE = r"^[+-]?0\d"
 #: Different numbers that are remembered: of more, it is no column of categories.
 MOST_DIFFERENT = 21
 
+#: Whole numbers up to which each is told from the next.
+_MOST_WHOLE = 1 << 53
+
 #: Cells whose types are looked for at a time.
 _BLOCK_CELLS = 1 << 22
 
@@ -73,10 +76,15 @@ class CellCounts(NamedTuple):
 
 
 class TableFile(NamedTuple):
-    """A table from a file, and what a reader should know of how its cells were read."""
+    """A table from a file, and what a reader should know of how its cells were read.
+
+    `written`: How people wrote the numbers of its columns that Python would write otherwise; None
+        where these have types of their own.
+    """
 
     frame: pl.DataFrame
     notes: tuple[str, ...]
+    written: dict[str, dict[str, Any]] | None = None
 
 
 def cells_as_read(frame: pl.DataFrame, missing: Collection[str] = ()) -> pl.DataFrame:
@@ -162,11 +170,45 @@ def typed_table(
             unseen = {mark for mark in unseen if unmarked(series, [mark]) is series}
     if unseen:
         notes.append(f"No cell is {listed(sorted(unseen))}, said to mean missing.")
+    shown = {}
     for name in words:
-        if name not in unjudged:
-            notes += _about_words(columns[name])
-            notes += [] if name in text else _about_numbers(columns[name])
-    return TableFile(pl.DataFrame(list(columns.values())), tuple(notes))
+        if name in unjudged:
+            continue
+        series = columns[name]
+        notes += _about_words(series)
+        notes += [] if name in text else _about_numbers(series)
+        if series.dtype.is_numeric():
+            refuse_beyond(frame[name], series, f"{place}: column {show(name)}")
+            notes += _about_digits(frame[name], series)
+            if as_shown := written.as_shown(name, frame[name].drop_nulls()):
+                shown[name] = as_shown
+    return TableFile(pl.DataFrame(list(columns.values())), tuple(notes), shown if words else None)
+
+
+def refuse_beyond(cells: pl.Series, numbers: pl.Series, where: str, first: int = 1) -> None:
+    """Refuse digits that make a number larger than any, such as 1e400."""
+    beyond = (numbers.cast(float).is_infinite() & cells.str.contains(r"\d")).fill_null(False)
+    if beyond.any():
+        row = int(beyond.arg_true()[0])
+        raise DataError(
+            f"{where}: expected numbers below 1.8e308, got {show(cells[row])} in row {first + row} "
+            f"({counted(int(beyond.sum()), 'such cell')}); correct the cells, or leave them empty "
+            "where unknown"
+        )
+
+
+def _about_digits(cells: pl.Series, numbers: pl.Series) -> list[str]:
+    """Return a note on whole numbers of more digits than a number has."""
+    top: Any = numbers.abs().max()
+    if top is None or not top > _MOST_WHOLE:
+        return []
+    lost = cells.filter(cells.str.contains(r"^\s*[+-]?\d{16,}\s*$") & (numbers.abs() > _MOST_WHOLE))
+    if not len(lost):
+        return []
+    return [
+        f"{show(cells.name)}: of whole numbers such as {show(lost[0])}, only the first 16 digits "
+        "are told apart; name the column in text (--text) if they are names of something"
+    ]
 
 
 def _wide(pl: Any, series: pl.Series) -> pl.Series:

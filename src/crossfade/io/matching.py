@@ -18,9 +18,9 @@ from crossfade._checks import counted, did_you_mean, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch
-from crossfade.io.cells import NOT_AVAILABLE, TRUTH, is_date, unmarked
+from crossfade.io.cells import NOT_AVAILABLE, TRUTH, is_date, refuse_beyond, unmarked
 from crossfade.io.gathered import Gathered, gather, readings_of
-from crossfade.io.numerals import Written, may_mean_either, told_as
+from crossfade.io.numerals import Written, may_mean_either, told_as, written_otherwise
 from crossfade.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class NewCategories:
 class Matcher:
     """Picks a schema's columns out of tables; keeps new categories and how cells were read.
 
+    `as_in_fit`: How numbers were written in the table of fit, None where that had types.
     `every`: Yields all tables that will come, for columns whose first ones do not tell how their
     numbers are written.
     """
@@ -51,16 +52,22 @@ class Matcher:
         path: str,
         missing_values: Collection[str] = (),
         every: Callable[[], Iterable[Batch]] | None = None,
+        as_in_fit: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         self.schema = schema
         self.path = path
         self.missing_values = [*missing_values, ""]
         self.new_categories: dict[str, NewCategories] = {}
         self.read_as: dict[str, str] = {}
-        self._whole, self._every = path, every
+        self._otherwise: dict[str, str] = {}
+        self._whole, self._every, self._as_in_fit = path, every, as_in_fit
         self._written = Written(path, remedy="write them in one way")
         self._asked: set[str] = set()
         self._known = [None if known is None else set(known) for known in schema.categories]
+
+    def told(self) -> dict[str, str]:
+        """Return how numbers were read that are not written plainly, or not as in fit."""
+        return self.read_as | self._otherwise
 
     def extra(self, names: Sequence[str]) -> list[str]:
         """Return a table's columns beyond the schema's; refuse it if some of those lack."""
@@ -138,6 +145,26 @@ class Matcher:
         return series
 
     def _numbers(self, series: pl.Series, stripped: pl.Series, index: int, first: int) -> pl.Series:
+        read, name = self._as_numbers(series, stripped, index, first), series.name
+        if self.schema.kinds[index] == "boolean":
+            return read
+        refuse_beyond(stripped, read, f"{self.path}: column {show(name)}", first)
+        if self._as_in_fit is None or name in self._otherwise:
+            return read
+        fit = self._as_in_fit.get(name)
+        cells = stripped.set(read.is_null(), None)
+        other = written_otherwise(cells, self._written.known(name).point, fit).arg_true()
+        if len(other):
+            row, shown = int(other[0]), "plain numbers" if fit is None else show(fit["cell"])
+            self._otherwise[name] = (
+                f"{show(cells[row])} is read as {read[row]:.15g}, but fit read numbers written "
+                f"otherwise ({shown}); write both in one way"
+            )
+        return read
+
+    def _as_numbers(
+        self, series: pl.Series, stripped: pl.Series, index: int, first: int
+    ) -> pl.Series:
         pl = import_optional("polars", "tables from files")
         numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
         other = numbers.is_null() & stripped.is_not_null()

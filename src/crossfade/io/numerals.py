@@ -136,6 +136,21 @@ class Written:
             found = found.joined(one.notation) or found
         return found
 
+    def as_shown(self, name: str, cells: pl.Series) -> dict[str, Any] | None:
+        """Return how a column is written, with a cell that shows it; None if as Python does."""
+        known = self.known(name)
+        marks = [one for one in (known.symbol, known.group, known.decimal) if one]
+        if not marks or marks == ["."]:
+            return None
+        cell = cells.filter(cells.str.contains(marks[0], literal=True))
+        point = known.point or "."
+        return {
+            "cell": (cell if len(cell) else cells)[0],
+            "symbol": known.symbol or "",
+            "point": point,
+            "fractions": bool(cells.str.contains(point, literal=True).any()),
+        }
+
     def add(self, name: str, cells: pl.Series, notation: Notation, first: int, of: str) -> None:
         """Take note of one more part, whose first row has this number."""
         known = self.known(name)
@@ -189,6 +204,31 @@ class Written:
             return None
         self.add(name, cells, found[1], first, of)
         return found[0], numbers
+
+
+def written_otherwise(cells: pl.Series, point: str | None, fit: dict[str, Any] | None) -> pl.Series:
+    """Return which cells mean something else if they are written as those of fit.
+
+    `point`: What stands before decimals here, if that is known.
+    `fit`: How numbers were written there, as :meth:`Written.as_shown` says.
+    """
+    fit = fit or {"symbol": "", "point": ".", "fractions": True}
+    symbols = cells.str.extract(f"({_SYMBOLS})").fill_null("")
+    if fit["symbol"] == "%":
+        other = symbols != "%"
+    else:
+        other = (symbols == "%") | (
+            (symbols != fit["symbol"]) & (symbols != "") & (fit["symbol"] != "")
+        )
+    marked = cells.str.contains(fit["point"], literal=True).fill_null(False)
+    if point is not None and point != fit["point"]:
+        other |= cells.str.contains("[.,]").fill_null(False)
+    elif not fit["fractions"] and marked.any():
+        # 1.500 may be a thousand and a half where fit saw 3,991 and no decimals.
+        groups = cells.str.contains(_EITHER).fill_null(False)
+        if groups.filter(marked).all():
+            other |= marked
+    return other & cells.is_not_null()
 
 
 def plain_numerals(
