@@ -61,7 +61,7 @@ def written(folder: Path, cells: list[str], separator: str = ";") -> Path:
 @pytest.mark.parametrize("case", SURE)
 def test_what_can_mean_only_one_number_is_read_as_it_and_told(tmp_path: Path, case: str):
     cells, numbers = SURE[case]
-    frame, notes = read_file(written(tmp_path, [*cells, "", "NA"]))
+    frame, notes, _ = read_file(written(tmp_path, [*cells, "", "NA"]))
     assert frame["x"].to_list() == [*numbers, None, None]
     assert frame["x"].dtype == (pl.Int64 if isinstance(numbers[0], int) else pl.Float64)
     (note,) = notes
@@ -95,7 +95,7 @@ def test_new_rows_are_read_alike(tmp_path: Path, case: str):
 
 @pytest.mark.parametrize("case", [name for name in NOT_SURE if name != "percent and none"])
 def test_what_may_be_something_else_is_kept_and_named(tmp_path: Path, case: str):
-    frame, notes = read_file(written(tmp_path, NOT_SURE[case]))
+    frame, notes, _ = read_file(written(tmp_path, NOT_SURE[case]))
     assert frame["x"].to_list() == NOT_SURE[case]
     (note,) = notes
     assert note.startswith("'x': cells such as ")
@@ -293,7 +293,7 @@ def test_a_column_in_parts_is_read_as_in_one_file(cells: list[str], cuts: set[in
             written(folder, cells[start:stop]).rename(folder / f"part-{number}.csv")
         source, whole = scan(folder, "y"), written(folder, cells)
         try:
-            expected, notes = read_file(whole)
+            expected, notes, _ = read_file(whole)
         except DataError as error:
             with pytest.raises(DataError) as told:
                 source.sample()

@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from crossfade._checks import counted, listed, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
@@ -178,11 +180,18 @@ def typed_table(
         notes += _about_words(series)
         notes += [] if name in text else _about_numbers(series)
         if series.dtype.is_numeric():
-            refuse_beyond(frame[name], series, f"{place}: column {show(name)}")
-            notes += _about_digits(frame[name], series)
-            if as_shown := written.as_shown(name, frame[name].drop_nulls()):
+            if _largest(series) > _MOST_WHOLE:
+                refuse_beyond(frame[name], series, f"{place}: column {show(name)}")
+                notes += _about_digits(frame[name], series)
+            if as_shown := written.as_shown(name, frame[name]):
                 shown[name] = as_shown
     return TableFile(pl.DataFrame(list(columns.values())), tuple(notes), shown if words else None)
+
+
+def _largest(numbers: pl.Series) -> float:
+    """Return the size of the largest number; by NumPy, since a query takes its time."""
+    sizes = np.abs(numbers.to_numpy())
+    return float(np.fmax.reduce(sizes)) if sizes.size else 0.0
 
 
 def refuse_beyond(cells: pl.Series, numbers: pl.Series, where: str, first: int = 1) -> None:
@@ -199,9 +208,6 @@ def refuse_beyond(cells: pl.Series, numbers: pl.Series, where: str, first: int =
 
 def _about_digits(cells: pl.Series, numbers: pl.Series) -> list[str]:
     """Return a note on whole numbers of more digits than a number has."""
-    top: Any = numbers.abs().max()
-    if top is None or not top > _MOST_WHOLE:
-        return []
     lost = cells.filter(cells.str.contains(r"^\s*[+-]?\d{16,}\s*$") & (numbers.abs() > _MOST_WHOLE))
     if not len(lost):
         return []

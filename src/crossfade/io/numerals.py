@@ -142,6 +142,7 @@ class Written:
         marks = [one for one in (known.symbol, known.group, known.decimal) if one]
         if not marks or marks == ["."]:
             return None
+        cells = cells.drop_nulls()
         cell = cells.filter(cells.str.contains(marks[0], literal=True))
         point = known.point or "."
         return {
