@@ -61,23 +61,6 @@ def test_what_new_rows_write_otherwise_than_fit_is_told(tmp_path, capsys, fit, n
         assert re.search(f"amount: {told}", said)
 
 
-@pytest.mark.parametrize(
-    ("cells", "note"),
-    [
-        (["9007199254740993", "9007199254740995"], "such as '9007199254740993', only"),
-        (["123456789012345678901234", "5"], "such as '123456789012345678901234', only"),
-        (["9007199254740992", "7"], None),
-        (["1e300", "2.5"], None),
-    ],
-)
-def test_digits_that_numbers_do_not_hold_are_told(tmp_path, cells, note):
-    read = read_file(written(tmp_path / "fit.csv", cells), separator=";")
-    assert any("the first 16 digits are told apart" in one for one in read.notes) == bool(note)
-    assert note is None or note in read.notes[0]
-    names = read_file(tmp_path / "fit.csv", separator=";", text=["amount"])
-    assert not names.notes
-
-
 def test_numbers_larger_than_any_are_named_with_their_row(tmp_path, capsys):
     table = written(tmp_path / "fit.csv", ["1", "-1e400", "2"])
     message = r"column 'amount': expected numbers below 1.8e308, got '-1e400' in row 2 \(13 such"

@@ -18,8 +18,6 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from crossfade._checks import counted, listed, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
@@ -51,9 +49,6 @@ CODE = r"^[+-]?0\d"
 
 #: Different numbers that are remembered: of more, it is no column of categories.
 MOST_DIFFERENT = 21
-
-#: Whole numbers up to which each is told from the next.
-_MOST_WHOLE = 1 << 53
 
 #: Cells whose types are looked for at a time.
 _BLOCK_CELLS = 1 << 22
@@ -180,18 +175,11 @@ def typed_table(
         notes += _about_words(series)
         notes += [] if name in text else _about_numbers(series)
         if series.dtype.is_numeric():
-            if _largest(series) > _MOST_WHOLE:
+            if _largest(series) == float("inf"):
                 refuse_beyond(frame[name], series, f"{place}: column {show(name)}")
-                notes += _about_digits(frame[name], series)
             if as_shown := written.as_shown(name, frame[name]):
                 shown[name] = as_shown
     return TableFile(pl.DataFrame(list(columns.values())), tuple(notes), shown if words else None)
-
-
-def _largest(numbers: pl.Series) -> float:
-    """Return the size of the largest number; by NumPy, since a query takes its time."""
-    sizes = np.abs(numbers.to_numpy())
-    return float(np.fmax.reduce(sizes)) if sizes.size else 0.0
 
 
 def refuse_beyond(cells: pl.Series, numbers: pl.Series, where: str, first: int = 1) -> None:
@@ -204,17 +192,6 @@ def refuse_beyond(cells: pl.Series, numbers: pl.Series, where: str, first: int =
             f"({counted(int(beyond.sum()), 'such cell')}); correct the cells, or leave them empty "
             "where unknown"
         )
-
-
-def _about_digits(cells: pl.Series, numbers: pl.Series) -> list[str]:
-    """Return a note on whole numbers of more digits than a number has."""
-    lost = cells.filter(cells.str.contains(r"^\s*[+-]?\d{16,}\s*$") & (numbers.abs() > _MOST_WHOLE))
-    if not len(lost):
-        return []
-    return [
-        f"{show(cells.name)}: of whole numbers such as {show(lost[0])}, only the first 16 digits "
-        "are told apart; name the column in text (--text) if they are names of something"
-    ]
 
 
 def _wide(pl: Any, series: pl.Series) -> pl.Series:
@@ -299,8 +276,8 @@ def _about_numbers(series: pl.Series) -> list[str]:
     return []
 
 
-def _largest(series: pl.Series) -> int:
-    """Return the largest size of whole numbers, without a query's threads."""
+def _largest(series: pl.Series) -> float:
+    """Return the largest size of numbers, without a query's threads."""
     ends: list[Any] = [series.min(), series.max()]
     return max((abs(end) for end in ends if end is not None), default=0)
 
