@@ -513,3 +513,22 @@ def test_a_file_that_is_not_there_is_refused_before_anything_heavy_is_loaded(tmp
     assert done.stderr.splitlines() == [
         f"error: {name}: no such file; did you mean {meant[name]}?" for name in commands.values()
     ]
+
+
+def test_whatever_reads_text_takes_its_encoding(tmp_path, capsys):
+    path, out = tmp_path / "table.csv", tmp_path / "model.skops"
+    rows = [f"{i % 7},{('ä', 'ß')[i % 2]}" for i in range(40)]
+    path.write_bytes("\n".join(["größe,art", *rows]).encode("cp1252"))
+    code = ("--encoding", "cp1252")
+    assert run("fit", path, "-t", "art", "-m", "nb:1", "-o", out) == 2
+    assert "name the encoding (--encoding cp1252)" in capsys.readouterr().err
+    assert run("fit", path, "-t", "art", "-m", "nb:1", "-o", out, *code) == 0
+    assert run("fit", path, "-t", "art", "-m", "nb:1", "-o", out, "--batches", *code) == 0
+    capsys.readouterr()
+    assert run("predict", out, path, *code) == 0
+    assert capsys.readouterr().out.startswith("prediction,P(ß),P(ä)\n")
+    assert run("explain", out, path, "--row", 1, *code) == 0
+    for name in ("compare", "curve", "fit", "predict", "explain", "explore", "glm"):
+        run(name, "--help")
+        told = capsys.readouterr().out
+        assert ("--separator" in told, "--encoding" in told) == (True, True)
