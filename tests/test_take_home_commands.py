@@ -80,6 +80,22 @@ def test_a_class_of_one_row_is_kept_and_told(tmp_path, capsys):
         assert load_model(out).estimator.classes_.tolist() == ["a", "b", *sorted(labels)]
 
 
+def test_rows_without_a_cell_are_told(tmp_path, capsys):
+    path, out = tmp_path / "table.csv", tmp_path / "model.skops"
+    rows = [f"{i % 7},{i % 3},{'ab'[i % 4 == 0]}" for i in range(40)]
+    path.write_text("\n".join(["x,z,y", *rows, ",,", "1,,", ",,"]))
+    assert run("fit", path, "-t", "y", "-m", "nb:1", "-o", out) == 0
+    capsys.readouterr()
+    assert run("predict", out, path) == 0
+    found, err = capsys.readouterr()
+    told = (
+        "note: 2 rows without any cell that the model uses: the prediction says nothing of such a"
+    )
+    assert told in err
+    lines = found.splitlines()
+    assert lines[-1] == lines[-3] == "a,0.75,0.25"
+
+
 def test_fit_says_which_file_keeps_no_intervals(tmp_path, capsys):
     rng = np.random.default_rng(0)
     path, out = tmp_path / "table.csv", tmp_path / "model.skops"
@@ -271,6 +287,8 @@ def test_predictions_are_the_estimators_own(model, table, tmp_path, capsys):
     assert said == ""
     assert err == (
         "note: ignored 1 column that the model does not use: default (the target)\n"
+        "note: 1 row without any cell that the model uses: the prediction says nothing of such a "
+        "row\n"
         f"200 rows written to {out}\n"
     )
     frame = pl.read_csv(out)

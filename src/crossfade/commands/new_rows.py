@@ -50,13 +50,13 @@ class NewRows:
             saved.about["training"].get("written"),
         )
         self.extra: list[str] = []
-        self.skipped = 0
+        self.skipped = self.empty = 0
         self._how: dict[str, Any] = {"separator": separator, "encoding": encoding}
         self._size = size
 
     def batches(self) -> Iterator[tuple[Any, int]]:
         """Yield tables that the model takes, each with the number of its first row."""
-        n_rows, self.extra, self.skipped = 0, [], 0
+        n_rows, self.extra, self.skipped, self.empty = 0, [], 0, 0
         for frame, first, file, skipped, _ in self._read():
             self.skipped += skipped
             self.matcher.path = self.name if len(self.files) < 2 else str(file)
@@ -64,6 +64,9 @@ class NewRows:
                 extra = self.matcher.extra(frame.columns)
                 self.extra += [name for name in extra if name not in self.extra]
             matched = self.matcher.match(frame, first)
+            fewest = min(matched.null_count().row(0), default=0)
+            if fewest:  # else no row is without a cell
+                self.empty += sum(all(cell is None for cell in row) for row in matched.rows())
             table = matched if self.saved.schema.has_names else matched.to_numpy()
             step = max(1, _MOST_POSTERIORS // len(self.saved.estimator.classes_))
             for start in range(0, len(table), step):

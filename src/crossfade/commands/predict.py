@@ -202,6 +202,12 @@ def predict(
             n_without += int(np.isnan(lows).any(axis=0).sum())
     for note in [*rows.notes(), *labels.notes()]:
         say(f"note: {note}", stderr=True)
+    if rows.empty:
+        say(
+            f"note: {counted(rows.empty, 'row')} without any cell that the model uses: the "
+            "prediction says nothing of such a row",
+            stderr=True,
+        )
     if n_without:
         rows_have = "1 row has" if n_without == 1 else f"{n_without:,} rows have"
         say(
