@@ -325,8 +325,12 @@ def test_products_with_sparse_rows(sparse_rows: tuple, n_columns: int):
     slopes, weights = rng.normal(size=(37, n_columns)), rng.normal(size=(60, n_columns))
     for found in of_both(entries.entry_scores, *parts, slopes, np.ones((60, n_columns))):
         assert_allclose(found, dense @ slopes, rtol=1e-12, atol=1e-13)
-    for found in of_both(entries.add_entry_sums, *parts, weights, np.ones((37, n_columns))):
-        assert_allclose(found, 1.0 + dense.T @ weights, rtol=1e-12, atol=1e-13)
+    for first, end in ((0, 37), (5, 20), (20, 20)):
+        given = *parts, weights, first, end
+        expected = np.ones((37, n_columns))
+        expected[first:end] += (dense.T @ weights)[first:end]
+        for found in of_both(entries.add_entry_sums, *given, np.ones((37, n_columns))):
+            assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 20])
@@ -356,7 +360,7 @@ def test_decisions_in_single_precision_are_made_where_they_are_sure(
 
 @pytest.mark.parametrize("n_classes", [2, 5, 20])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_posteriors_of_sparse_rows_are_summed_as_they_are_found(
+def test_posteriors_of_sparse_rows_in_either_precision(
     sparse_rows: tuple, n_classes: int, weighted: bool
 ):
     dense, parts = sparse_rows
@@ -364,17 +368,14 @@ def test_posteriors_of_sparse_rows_are_summed_as_they_are_found(
     w = np.linspace(1.0, 2.0, 60) if weighted else np.ones(60)
     J = np.column_stack([dense, np.ones(60)])
     tau, log_sum = scipy.special.softmax(J @ slopes, 1), scipy.special.logsumexp(J @ slopes, 1)
-    loop = entries.add_posteriors
-    for kept in (0, 60):
-        for summed in (0, 38):
-            given = *parts, w if weighted else np.zeros(0), slopes
-            posterior = np.ones((kept, n_classes), np.float32)
-            out = np.ones((summed, n_classes))
-            for run in (loop._machine_code(loop._fitting((*given, posterior, out))), loop.twin):
-                found, sums = posterior.copy(), out.copy()
-                assert_allclose(run(*given, found, sums), w @ log_sum, rtol=1e-13)
-                assert_allclose(found, tau[:kept], rtol=1e-6, atol=1e-30)
-                assert_allclose(sums, (1.0 + J.T @ (w[:, None] * tau))[:summed], rtol=1e-12)
+    loop, given = entries.entry_posteriors, (*parts, w if weighted else np.zeros(0), slopes)
+    for n_kept in (0, 60):
+        for dtype, digits in ((np.float32, 1e-6), (np.float64, 1e-11)):
+            out = np.ones((n_kept, n_classes), dtype)
+            for run in (loop._machine_code(loop._fitting((*given, out))), loop.twin):
+                found = out.copy()
+                assert_allclose(run(*given, found), w @ log_sum, rtol=1e-13)
+                assert_allclose(found, (w[:, None] * tau)[:n_kept], rtol=digits, atol=1e-30)
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 20])

@@ -282,7 +282,7 @@ def _transposed_product(counts: Any, weights: Floats) -> Floats:
     if not many_entries(counts.nnz, weights.shape[1]):
         return np.asarray((counts.T @ weights).T)
     out = np.zeros((counts.shape[1], weights.shape[1]))
-    add_entry_sums(counts.data, counts.indices, counts.indptr, weights, out)
+    add_entry_sums(counts.data, counts.indices, counts.indptr, weights, 0, len(out), out)
     return out.T
 
 

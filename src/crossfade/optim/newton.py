@@ -9,7 +9,7 @@ large to form (:class:`ConjugateGradient`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -28,11 +28,17 @@ from crossfade.optim.solver import (
     descend,
     evaluate,
     iterate,
+    largest,
 )
 
 #: Called with a point and the step that would follow, before it costs a pass over the rows. Words
 #: returned end the run there as converged.
 Foresight = Callable[[Iterate, Floats], str | None]
+
+_NONE = np.zeros(0)
+
+#: Entries of a vector that are made wider at a time.
+_SPAN = 1 << 16
 
 #: Most conjugate gradient steps of one Newton step.
 _MOST_INNER = 250
@@ -70,7 +76,7 @@ class Dense:
             promise = -float(at.gradient @ step)
             if promise < self.enough * problem.n_rows:
                 return _last(at, step, promise)
-            at = _line_search(problem, at, step)
+            at = _line_search(problem, at, step, promise)
         return promise
 
 
@@ -119,7 +125,8 @@ class Sampled:
             if promise < self.enough * problem.n_rows:
                 return _last(at, -direction, promise)
             fresh_and_exact = model.exact and not model.steps
-            new = _line_search(problem, at, -direction, max_trials=60 if fresh_and_exact else 2)
+            most = 60 if fresh_and_exact else 2
+            new = _line_search(problem, at, -direction, promise, max_trials=most)
             if new is None:
                 if fresh_and_exact:
                     return promise
@@ -147,7 +154,8 @@ class Sampled:
             if np.isfinite(near.value) and np.isfinite(near.gradient_norm):
                 model = _Curvature(invert(theta, self.share), exact=False)
                 step = -model.solve(near.gradient)
-                nearer = _line_search(self.larger, near, step, max_trials=2)
+                promise = -float(near.gradient @ step)
+                nearer = _line_search(self.larger, near, step, promise, max_trials=2)
                 theta, model = (theta, None) if nearer is None else (nearer.theta, model)
         rough = evaluate(problem, theta)
         if np.isfinite(rough.value) and rough.gradient_norm <= 30.0 * self.near:
@@ -176,13 +184,7 @@ class System(Protocol):
 
 
 class SinglePrecision(Protocol):
-    """The systems of a problem's Newton steps in single precision, in an order of its own."""
-
-    def narrowed(self, vector: Floats, unit: float = 1.0) -> NDArray[Any]:
-        """Return a parameter vector divided by a number."""
-
-    def widened(self, vector: NDArray[Any]) -> NDArray[Any]:
-        """Return the parameter vector in the problem's own order, no digit added."""
+    """The systems of a problem's Newton steps in single precision."""
 
     def at(self, theta: Floats) -> System:
         """Return the system at a point."""
@@ -220,18 +222,21 @@ class ConjugateGradient:
             while new is None:
                 stale = precondition is None or n_products >= self.renewed
                 n_products = 0 if stale else n_products
-                kept = None if stale else precondition
-                step, taken, precondition = self._step(problem, at, inner, kept, single)
+                kept, precondition = [None if stale else precondition], None
+                step, taken, precondition = self._step(problem, at, inner, kept.pop(), single)
                 n_products += taken
-                promise = -float(at.gradient @ step)
+                promise = -_dot(at.gradient, step)
+                at = replace(at, gradient=_NONE)
                 if single is None:
-                    new = _line_search(problem, at, step)
+                    new = _line_search(problem, at, step, promise)
                     break
                 if 0.0 < promise < np.inf:
-                    new = _line_search(problem, at, step)
+                    new = _line_search(problem, at, step, promise)
                 n_higher = 0 if new is not None and new.gradient_norm < lowest else n_higher + 1
                 if new is None or taken == _MOST_INNER or n_higher == 2:
                     single = precondition = None
+                if new is None:
+                    at = evaluate(problem, at.theta)
             at = new
             del step, new
             lowest = lowest if at is None else min(lowest, at.gradient_norm)
@@ -256,15 +261,12 @@ class ConjugateGradient:
         precondition = precondition or system.preconditioner()
         # Relative to the gradient: squares of its entries may lie outside single precision.
         unit = max(at.gradient_norm * problem.n_rows, 1e-300)
+        given: list[NDArray[Any]] = [np.empty(at.gradient.size, np.float32)]
+        np.divide(at.gradient, unit, out=given[0], casting="same_kind")
         with np.errstate(invalid="ignore", over="ignore"):
-            step, taken = _conjugate_gradients(
-                system.product,
-                single.narrowed(at.gradient, unit),
-                precondition,
-                inner,
-                enough / unit,
+            found, taken = _conjugate_gradients(
+                system.product, given.pop(), precondition, inner, enough / unit
             )
-            found = single.widened(step)
             found *= unit
         return found, taken, precondition
 
@@ -340,12 +342,12 @@ def _last(at: Iterate, step: Floats, promise: float) -> Iterate:
 
 
 def _conjugate_gradients(
-    product: Callable[[Floats], Floats],
-    gradient: Floats,
-    precondition: Callable[[Floats], Floats],
+    product: Operator,
+    gradient: NDArray[Any],
+    precondition: Operator,
     tol: float,
     enough: float,
-) -> tuple[Floats, int]:
+) -> tuple[NDArray[Any], int]:
     """Return a step, and how many products it took."""
     x, taken = np.zeros_like(gradient), 0
     residual = -gradient
@@ -354,8 +356,7 @@ def _conjugate_gradients(
     rho = float(residual @ direction)
     stop = tol**2 * rho
     for _ in range(_MOST_INNER):
-        largest = max(float(residual.max(initial=0.0)), -float(residual.min(initial=0.0)))
-        if not rho > stop or rho <= 0.0 or (taken and largest <= enough):
+        if not rho > stop or rho <= 0.0 or (taken and largest(residual) <= enough):
             break
         bent = product(direction)
         taken += 1
@@ -377,26 +378,37 @@ def _conjugate_gradients(
     return (x if x.any() else precondition(residual)), taken
 
 
+def _dot(gradient: Floats, step: NDArray[Any]) -> float:
+    """Return their product; of different widths, no vector is copied whole."""
+    if gradient.dtype == step.dtype:
+        return float(gradient @ step)
+    spans = range(0, gradient.size, _SPAN)
+    return sum(float(gradient[i : i + _SPAN] @ step[i : i + _SPAN]) for i in spans)
+
+
 def _line_search(
-    problem: SmoothProblem, at: Iterate, step: Floats, *, max_trials: int = 60
+    problem: SmoothProblem, at: Iterate, step: Floats, promise: float, *, max_trials: int = 60
 ) -> Iterate | None:
-    """Return the first halving of the step that lowers the function, or its slope near the end."""
-    slope = float(at.gradient @ step)
+    """Return the first halving of the step that lowers the function, or its slope near the end.
+
+    `promise`: Minus the slope along the step where it begins.
+    """
+    slope = -promise
     noise = 1e-13 * (abs(at.value) + problem.n_rows)  # what rounding does to a sum over rows
-    shortest = 1e-16 * (1.0 + float(np.abs(at.theta).max(initial=0.0)))
-    largest = float(np.abs(step).max(initial=0.0))
+    shortest, longest = 1e-16 * (1.0 + largest(at.theta)), largest(step)
     length = 1.0
     for trial in range(max_trials):
-        if length * largest < shortest:
+        if length * longest < shortest:
             break  # no step at all, to rounding
-        candidate = at.theta + length * step
+        candidate = np.multiply(step, length, out=np.empty_like(at.theta))
+        candidate += at.theta
         new_value, new_gradient = problem.value_and_gradient(candidate)
         if np.isfinite(new_value) and np.isfinite(new_gradient).all():
             if -length * slope > noise:
                 better = new_value <= at.value + 1e-4 * length * slope
             else:
                 # The value is rounding there; the slope along the step is not yet.
-                flatter = abs(float(new_gradient @ step)) < 0.9 * abs(slope)
+                flatter = abs(_dot(new_gradient, step)) < 0.9 * abs(slope)
                 better = flatter and new_value <= at.value + noise
             if better:
                 return iterate(problem, candidate, new_value, new_gradient)

@@ -9,10 +9,11 @@ monitor, stops, and says in words why.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crossfade._typing import Floats
 
@@ -95,6 +96,8 @@ class InnerSolve(Protocol[_Solved]):
         """Yield the start, then point after point; at the end return why there is no next."""
 
 
+_NONE = np.zeros(0)
+
 #: Nats per row that a step may still promise where none is found that gains anything.
 _NEGLIGIBLE = 1e-6
 
@@ -125,6 +128,8 @@ def descend(
             converged, words = False, f"stopped after max_iter={max_iter} steps"
         else:
             before = at
+            if monitor is None:
+                before = at = replace(at, gradient=_NONE)  # the inner solve knows what it needs
             try:
                 at = next(points)
             except StopIteration as end:
@@ -151,8 +156,13 @@ def descend(
 
 def iterate(problem: SmoothProblem, theta: Floats, value: float, gradient: Floats) -> Iterate:
     """Return the point with its gradient norm."""
-    norm = float(np.abs(gradient).max(initial=0.0)) / max(problem.n_rows, 1e-300)
+    norm = largest(gradient) / max(problem.n_rows, 1e-300)
     return Iterate(theta, value, gradient, norm)
+
+
+def largest(vector: NDArray[Any]) -> float:
+    """Return the largest absolute entry; of many words a copy would take megabytes."""
+    return max(float(vector.max(initial=0.0)), -float(vector.min(initial=0.0)))
 
 
 def evaluate(problem: SmoothProblem, theta: Floats) -> Iterate:

@@ -243,18 +243,31 @@ def decide(
 
 
 def add_entry_sums_numpy(
-    data: Floats, indices: Integers, indptr: Integers, weights: Floats, out: Floats
+    data: Floats,
+    indices: Integers,
+    indptr: Integers,
+    weights: Floats,
+    first: int,
+    end: int,
+    out: Floats,
 ) -> None:
     """Specification of :func:`add_entry_sums`."""
     shape = indptr.size - 1, out.shape[0]
-    out += scipy.sparse.csr_array((data, indices, indptr), shape=shape).T @ weights
+    counts = scipy.sparse.csr_array((data, indices, indptr), shape=shape)
+    out[first:end] += (counts.T @ weights)[first:end]
 
 
-@kernel("V I4 I4 M M!", "V I I M M!", twin=add_entry_sums_numpy, fastmath=FUSED)
+@kernel("V I4 I4 M n n M!", "V I I M n n M!", twin=add_entry_sums_numpy, fastmath=FUSED)
 def add_entry_sums(
-    data: Floats, indices: Integers, indptr: Integers, weights: Floats, out: Floats
+    data: Floats,
+    indices: Integers,
+    indptr: Integers,
+    weights: Floats,
+    first: int,
+    end: int,
+    out: Floats,
 ) -> None:
-    """Add the product of a CSR matrix's transpose and a dense matrix to `out`.
+    """Add the product of a CSR matrix's transpose and a dense matrix to rows first:end of `out`.
 
     Shapes: weights (n_rows, n_classes); out (n_columns, n_classes).
     """
@@ -263,6 +276,8 @@ def add_entry_sums(
     for i in range(weights.shape[0]):
         row = _U(i * n_classes)
         for e in range(indptr[i], indptr[i + 1]):
+            if indices[_U(e)] < first or indices[_U(e)] >= end:
+                continue
             ahead = np.int64(indices[_U(min(e + _AHEAD, last))]) * n_classes
             for k in range(0, n_classes, _LINE):
                 prefetch(to, ahead + k)
@@ -271,50 +286,50 @@ def add_entry_sums(
                 to[start + _U(k)] += value * given[row + _U(k)]
 
 
-def add_posteriors_numpy(
+def entry_posteriors_numpy(
     data: Floats,
     indices: Integers,
     indptr: Integers,
     weights: Floats,
     slopes: Floats,
-    posterior: NDArray[Any],
-    out: Floats,
+    out: NDArray[Any],
 ) -> float:
-    """Specification of :func:`add_posteriors`."""
+    """Specification of :func:`entry_posteriors`."""
     shape = indptr.size - 1, slopes.shape[0] - 1
     counts = scipy.sparse.csr_array((data, indices, indptr), shape=shape)
     scores = counts @ slopes[:-1] + slopes[-1]
     log_sum = np.empty(shape[0])
     softmax_numpy(scores, log_sum, False)
-    if posterior.size:
-        posterior[:] = scores
-    weighted = scores * weights[:, None] if weights.size else scores
     if out.size:
-        out[:-1] += counts.T @ weighted
-        out[-1] += weighted.sum(axis=0)
+        out[:] = scores * weights[:, None] if weights.size else scores
     return float(log_sum @ weights if weights.size else log_sum.sum())
 
 
-@kernel("V I4 I4 V M M4! M!", "V I I V M M4! M!", twin=add_posteriors_numpy, fastmath=REORDERED)
-def add_posteriors(
+@kernel(
+    "V I4 I4 V M M!",
+    "V I4 I4 V M M4!",
+    "V I I V M M!",
+    "V I I V M M4!",
+    twin=entry_posteriors_numpy,
+    fastmath=REORDERED,
+)
+def entry_posteriors(
     data: Floats,
     indices: Integers,
     indptr: Integers,
     weights: Floats,
     slopes: Floats,
-    posterior: NDArray[Any],
-    out: Floats,
+    out: NDArray[Any],
 ) -> float:
-    """Return Σ w log Σ_k exp s_k, write posteriors τ to `posterior` and add Σ w τ J to `out`.
+    """Return Σ w log Σ_k exp s_k, and write w τ, τ the posterior of scores s, to `out`.
 
     J of a row is its counts and a one, s = J slopes. Shapes: weights, w (n_rows,), no entry for all
-    one; slopes (n_columns + 1, n_classes); posterior (n_rows, n_classes) or none; out (n_columns +
-    1, n_classes) or none.
+    one; slopes (n_columns + 1, n_classes); out (n_rows, n_classes) or none.
     """
     n_classes, last, value = slopes.shape[1], indices.size - 1, 0.0
     offset = _U((slopes.shape[0] - 1) * n_classes)
     own = np.empty(n_classes)
-    flat, to, kept = slopes.reshape(-1), out.reshape(-1), posterior.reshape(-1)
+    flat, kept = slopes.reshape(-1), out.reshape(-1)
     for i in range(indptr.size - 1):
         for k in range(n_classes):
             own[k] = flat[offset + _U(k)]
@@ -322,7 +337,6 @@ def add_posteriors(
             ahead = np.int64(indices[_U(min(e + _AHEAD, last))]) * n_classes
             for k in range(0, n_classes, _LINE):
                 prefetch(flat, ahead + k)
-                prefetch(to, ahead + k)
             count, start = data[_U(e)], _U(indices[_U(e)]) * _U(n_classes)
             for k in range(n_classes):
                 own[k] += count * flat[start + _U(k)]
@@ -336,15 +350,7 @@ def add_posteriors(
         value += weight * (top + np.log(total))
         if kept.size:
             for k in range(n_classes):
-                kept[_U(i * n_classes + k)] = np.float32(own[k] / total)
-        if to.size:
-            for k in range(n_classes):
-                own[k] *= weight / total
-                to[offset + _U(k)] += own[k]
-            for e in range(indptr[i], indptr[i + 1]):
-                count, start = data[_U(e)], _U(indices[_U(e)]) * _U(n_classes)
-                for k in range(n_classes):
-                    to[start + _U(k)] += count * own[k]
+                kept[_U(i * n_classes + k)] = own[k] * (weight / total)
     return value
 
 

@@ -25,7 +25,7 @@ from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.level_blocks import ByLevels, has_levels, leaves_few
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import preconditioner
-from crossfade.tradeoff.single_precision import WordSystems
+from crossfade.tradeoff.single_precision import WordProblem
 
 #: With missing cells a smaller λ is entered from here: further down the function is hardly convex.
 _LAST_WITH_MISSING = 0.01
@@ -191,15 +191,15 @@ def minimise(
             # Words' preconditioner takes some products itself, and at λ = 0 hardly changes. That of
             # few rows takes some, too.
             renewed = 20 if sparse and objective.tradeoff == 0.0 else 6 if short else 1
-            invert = partial(preconditioner, objective)
             exact = objective.tradeoff == 0.0 and objective.n_parameters <= _EXACT
             own_tol = tol or (1e-10 if exact else 1e-8)
-            inner = ConjugateGradient(
-                invert, loosest, _ENOUGH * own_tol, renewed, WordSystems.of(objective)
-            )
-            given = [start]
+            words = WordProblem.of(objective)
+            invert = partial(preconditioner, objective) if words is None else words.preconditioner
+            inner = ConjugateGradient(invert, loosest, _ENOUGH * own_tol, renewed, words)
+            given = [start if words is None else words.by_word(start)]
             del start  # of many words it takes megabytes, which nobody needs after the first step
-            return descend(objective, given.pop(), inner, tol=own_tol, max_iter=max_iter)
+            found = descend(words or objective, given.pop(), inner, tol=own_tol, max_iter=max_iter)
+            return found if words is None else replace(found, theta=words.by_class(found.theta))
     eliminate: Invert | None = None if levels is None else partial(_by_levels, levels)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else MANY_ROWS)

@@ -94,7 +94,10 @@ class WordBlocks(NamedTuple):
 
 
 def word_blocks(
-    objective: TradeoffObjective, theta: Floats, squares: Callable[[], Floats]
+    objective: TradeoffObjective,
+    theta: Floats | None,
+    coefficients: tuple[Floats, Floats, Floats | None],
+    squares: Callable[[], Floats],
 ) -> WordBlocks:
     """Return the diagonal, and among the statistics that weigh most each class's whole block.
 
@@ -102,7 +105,8 @@ def word_blocks(
     rare one has little but the penalty. Classes share one block, each times its own curvature.
     Of few rows a block takes longer than it saves: at λ = 0 the penalty alone then stands for
     words, as few eigenvalues stand out, and are found sooner than where words' own curvature is
-    known. `squares`: Gives the diagonal of what rows add at λ = 0.
+    known. `theta`: Not needed at λ = 0. `coefficients`: Those of rows there. `squares`: Gives the
+    diagonal of what rows add at λ = 0.
     """
     passes, lam, density, bound = (
         objective.passes,
@@ -117,6 +121,7 @@ def word_blocks(
     rest, tied = penalty[None], np.full(passes.n_tied, total)
     if lam > 0.0:
         rest = np.full((k, free.size), 1e-300)
+        assert theta is not None
         counts = (bound.counts + bound.prior_counts)[:, density.factors]
         curvature = density.hessian_diagonal(passes.natural(theta))
         rest += lam * counts * curvature / passes.scale**2
@@ -137,7 +142,7 @@ def word_blocks(
     if lam < 1.0 and not few:
         least = np.maximum(rest, floor).astype(own.dtype)
         heavy = _heaviest((own / least).mean(axis=0), k)
-        block, spread = _heavy_block(objective, theta, heavy)
+        block, spread = _heavy_block(objective, theta, coefficients, heavy)
         inverses = ((1.0 - lam) * spread)[:, None, None] * block
         each = np.arange(heavy.size + 1)
         inverses[:, each, each] += np.maximum(
@@ -150,8 +155,12 @@ def word_blocks(
 
 def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Invert what :func:`word_blocks` gives."""
+    passes = objective.passes
     own, tied, heavy, inverses = word_blocks(
-        objective, theta, lambda: objective.passes.row_curvature(theta).squares()
+        objective,
+        theta,
+        passes.row_coefficients(theta),
+        lambda: passes.row_curvature(theta).squares(),
     )
 
     def solve(v: Floats) -> Floats:
@@ -176,7 +185,10 @@ def _heaviest(weight: Floats, n_classes: int) -> Integers:
 
 
 def _heavy_block(
-    objective: TradeoffObjective, theta: Floats, heavy: Integers
+    objective: TradeoffObjective,
+    theta: Floats | None,
+    coefficients: tuple[Floats, Floats, Floats | None],
+    heavy: Integers,
 ) -> tuple[Floats, Floats]:
     """Return Σ w v z z' of some statistics and the offset, v the classes' mean τ(1-τ), and the
     multiple of v that is each class's own; from a sample of the rows.
@@ -184,10 +196,12 @@ def _heavy_block(
     Shapes: heavy (p,); → (p + 1, p + 1) and (n_classes,).
     """
     passes, density, some = objective.passes, objective.density, some_rows(objective)
-    eta, offset, absent = passes.row_coefficients(theta)
+    eta, offset, absent = coefficients
     index = np.flatnonzero(passes.free)[heavy]
     factors = passes.factors[index]
-    slope = None if absent is None else passes.absent(theta)[1][:, index].mean(axis=0)
+    slope = None
+    if absent is not None and theta is not None:
+        slope = passes.absent(theta)[1][:, index].mean(axis=0)
     block, seen = np.zeros((heavy.size + 1, heavy.size + 1)), 0.0
     by_class = np.full(passes.n_classes, 1e-300)
     for first in range(0, some.rows.n_samples, SAMPLE):

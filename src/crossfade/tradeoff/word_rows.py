@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._typing import Floats
-from crossfade.blocks import for_each_block
-from crossfade.rowwise import add_curvature, add_posteriors
+from crossfade._typing import Floats, Integers
+from crossfade.blocks import BLOCK_ROWS, for_each_block, n_threads
+from crossfade.rowwise import add_curvature, add_entry_sums, entry_posteriors
+
+#: Rows whose posteriors are kept until they are summed: of 20 classes 1.3 MB.
+_SUMMED_ROWS = 4 * BLOCK_ROWS
 
 #: Entries for each word that are worth sums of their own, and the most such sums.
 _ENTRIES_PER_WORD = 40
@@ -35,41 +39,59 @@ class WordRows:
         ends[0], ends[-1] = 0, self.n_rows
         self._parts = [slice(a, b) for a, b in pairwise(ends)]
 
-    def by_word(self, weights: Floats, offsets: Floats, dtype: type = np.float64) -> NDArray[Any]:
-        """Return weights by class, (n_classes, n_words), and offsets, word by word."""
-        found = np.empty((self.n_words + 1, offsets.size), dtype)
-        found[:-1], found[-1] = weights.T, offsets
-        return found
-
     def terms(
         self, weights: Floats, offsets: Floats, gradient: bool
     ) -> tuple[float, Floats, Floats]:
         """Return Σ w log Σ exp s, and Σ w τ of the counts, (n_classes, n_words), and of one."""
-        value, total = self._summed(self.by_word(weights, offsets), gradient)
+        slopes = np.empty((self.n_words + 1, offsets.size))
+        slopes[:-1], slopes[-1] = weights.T, offsets
+        total = np.zeros(slopes.shape if gradient else (1, offsets.size))
+        value = self.add_posteriors(slopes, total if gradient else None)
         return value, np.ascontiguousarray(total[:-1].T), total[-1].copy()
 
-    def _summed(self, slopes: Floats, gradient: bool) -> tuple[float, Floats]:
-        """Return the same sums by word, none in place of a gradient."""
-        sums = [np.zeros(slopes.shape if gradient else (1, slopes.shape[1])) for _ in self._parts]
-        values = np.zeros(len(sums))
-        none = np.empty((0, slopes.shape[1]), np.float32)
+    def add_posteriors(self, slopes: Floats, total: Floats | None) -> float:
+        """Return Σ w log Σ exp s, s = J slopes, and add Σ w τ of counts and of one to `total`.
 
-        def part(number: int) -> None:
-            out = sums[number] if gradient else sums[number][:0]
-            values[number] = add_posteriors(*self._part(number), slopes, none, out)
+        Words, not rows, are shared out among threads: of many words a second sum is too large.
+        """
+        value, k = 0.0, slopes.shape[1]
+        if total is None:
+            return self._posteriors(slice(0, self.n_rows), slopes, np.empty((0, k)))
+        words = self._shares_of_words()
+        tau = np.empty((min(self.n_rows, _SUMMED_ROWS), k))
+        for start in range(0, self.n_rows, len(tau)):
+            rows = slice(start, min(start + len(tau), self.n_rows))
+            own = tau[: rows.stop - start]
+            value += self._posteriors(rows, slopes, own)
+            total[-1] += own.sum(axis=0)
+            self._add(rows, own, words, total)
+        return value
 
-        self._each(part)
-        return float(values.sum()), _added(sums)
+    def _posteriors(self, rows: slice, slopes: Floats, out: NDArray[Any]) -> float:
+        """Return Σ w log Σ exp s of some rows, and write w τ to `out`."""
+        n_rows = rows.stop - rows.start
+        values = np.zeros(-(-n_rows // BLOCK_ROWS))
 
-    def posterior(self, weights: Floats, offsets: Floats) -> Singles:
+        def score(some: slice) -> None:
+            entries = self._rows(slice(rows.start + some.start, rows.start + some.stop))
+            values[some.start // BLOCK_ROWS] = entry_posteriors(*entries, slopes, out[some])
+
+        for_each_block(score, n_rows)
+        return float(values.sum())
+
+    def _add(self, rows: slice, tau: Floats, words: list[tuple[int, int]], total: Floats) -> None:
+        """Add J'τ of some rows to `total`, but for the last row."""
+        *entries, _ = self._rows(rows)
+
+        def add(share: slice) -> None:
+            add_entry_sums(*entries, tau, *words[share.start], total)
+
+        for_each_block(add, len(words), block_rows=1)
+
+    def posterior(self, slopes: Floats) -> Singles:
         """Return the posteriors of all rows, (n_rows, n_classes)."""
-        slopes, none = self.by_word(weights, offsets), np.empty((0, offsets.size))
-        found = np.empty((self.n_rows, offsets.size), np.float32)
-
-        def part(number: int) -> None:
-            add_posteriors(*self._part(number), slopes, found[self._parts[number]], none)
-
-        self._each(part)
+        found = np.empty((self.n_rows, slopes.shape[1]), np.float32)
+        WordRows(self.counts, None)._posteriors(slice(0, self.n_rows), slopes, found)
         return found
 
     def curvature(self, posterior: Singles, step: Singles | None, total: Singles) -> Singles:
@@ -78,15 +100,27 @@ class WordRows:
         sums = [total] + [np.zeros_like(total) for _ in self._parts[1:]]
 
         def part(number: int) -> None:
-            *entries, own = self._part(number)
+            *entries, own = self._rows(self._parts[number])
             add_curvature(*entries, posterior[self._parts[number]], own, given, sums[number])
 
         self._each(part)
         return _added(sums)
 
-    def _part(self, number: int) -> tuple[Any, ...]:
-        """Return entries, columns and ends of the rows of a part, and their weights."""
-        counts, rows = self.counts, self._parts[number]
+    def _shares_of_words(self) -> list[tuple[int, int]]:
+        """Return for each thread its first word and its end: all have as many entries."""
+        shares = np.linspace(0, self.counts.nnz, n_threads() + 1)
+        ends = np.searchsorted(self._entries_before, shares)
+        ends[0], ends[-1] = 0, self.n_words
+        return list(pairwise(ends.tolist()))
+
+    @cached_property
+    def _entries_before(self) -> Integers:
+        """How many entries are of a word or one before, by word."""
+        return np.cumsum(np.bincount(self.counts.indices, minlength=self.n_words))
+
+    def _rows(self, rows: slice) -> tuple[Any, ...]:
+        """Return entries, columns and ends of some rows, and their weights."""
+        counts = self.counts
         first, last = counts.indptr[rows.start], counts.indptr[rows.stop]
         ends = counts.indptr[rows.start : rows.stop + 1] - first
         weights = np.zeros(0) if self._weights is None else self._weights[rows]
