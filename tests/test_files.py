@@ -118,7 +118,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path, capsys, hin
         ["compare", "iris", "--out", path],
         ["curve", "iris", "--checkpoint", path],
         ["fit", "iris", "-o", path],
-        ["tag", "--train", "no", "--test", "no", "--json", path],
+        ["tag", "--train", __file__, "--test", __file__, "--json", path],
     ):
         assert ended(*command) == 2
         assert hindered[name] in capsys.readouterr().err
@@ -132,8 +132,8 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path, capsys, hin
         ["compare", "iris", "--json", "{file}", "--out", "{link}"],
         ["curve", "iris", "--csv", "{file}", "--json", "{file}"],
         ["curve", "iris", "--csv", "{hard}", "--checkpoint", "{there}"],
-        ["export", "model", "--onnx", "{file}", "--json", "{folder}/../new"],
-        ["tag", "--train", "a", "--test", "b", "--out", "{file}", "--json", "{link}"],
+        ["export", __file__, "--onnx", "{file}", "--json", "{folder}/../new"],
+        ["tag", "--train", __file__, "--test", __file__, "--out", "{file}", "--json", "{link}"],
     ],
 )
 def test_two_outputs_are_never_one_file(tmp_path, capsys, command):

@@ -100,10 +100,12 @@ def test_processes_that_are_kept_do_the_next_work_and_end_with_the_last(eager):
             list(map_in_order(refuse_threes, range(6)))
         later = list(map_in_order(whereabouts, range(3)))
     assert [item for item, _, _ in found] == list(range(4))
-    assert {process for _, process, _ in found} <= first
+    # The first of two processes may do all of the first work.
+    kept = first | {process for _, process, _ in found}
+    assert len(kept) <= 2
     assert {n for _, _, n in found} == {1}
     # What failed took its processes along.
-    assert first.isdisjoint(process for _, process, _ in later)
+    assert kept.isdisjoint(process for _, process, _ in later)
     assert not [c for c in multiprocessing.active_children() if c.name.startswith("LokyProcess")]
 
 

@@ -561,7 +561,7 @@ def test_rows_alone_in_their_class_are_left_out_and_named(lone):
             r"y: expected at least 2 rows of every class, one to fit and one to test on, but "
             r"1 class has 1 row \('c'\); drop or merge rare classes, or add rows",
         ),
-        (np.zeros((9, 2)), np.arange(9), "if the target is a measured number, cut it into cla"),
+        (np.zeros((9, 2)), np.arange(9), "if the target is a number, cut it into classes first"),
         (np.zeros((4, 2)), [0.5, 1.5, 2.5, 0.5], "y: Unknown label type: continuous"),
         (np.zeros((4, 0)), [1, 1, 2, 2], "X: found 0 feature"),
         (np.full((4, 2), np.nan), [1, 1, 2, 2], "X: "),
