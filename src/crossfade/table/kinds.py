@@ -178,9 +178,9 @@ def maybe_two(
     columns: Columns, places: Sequence[int], sample_weight: NDArray[np.float64] | None = None
 ) -> list[int]:
     """Return those of the columns whose first rows hold two numbers at most."""
-    first = slice(0, _FIRST_ROWS)
+    first: slice | NDArray[np.int64] = slice(0, _FIRST_ROWS)
     if sample_weight is not None:
-        first = np.flatnonzero(sample_weight > 0)[first]  # type: ignore[assignment]
+        first = np.flatnonzero(sample_weight > 0)[:_FIRST_ROWS]
     if columns.are_floats and columns.arrays is None:
         assert columns.matrix is not None
         few = _are_two(columns.matrix[first])
