@@ -314,11 +314,11 @@ def test_a_rate_that_no_identity_link_fits():
         ),
         (
             lambda m: m.summary(covariance="robust"),
-            "covariance: expected one of 'model', 'HC0', 'HC1', 'cluster', got 'robust'",
+            "covariance: expected one of 'model', 'HC0', 'HC1', 'HC2', 'HC3', 'cluster', got 'robust'",
         ),
         (
             lambda m: m.robust_covariance("HC9"),
-            "kind: expected 'HC0', 'HC1' or 'cluster', got 'HC9'",
+            "kind: expected one of 'HC0', 'HC1', 'HC2', 'HC3', 'cluster', got 'HC9'",
         ),
         (
             lambda m: m.robust_covariance("cluster"),
@@ -333,7 +333,7 @@ def test_a_rate_that_no_identity_link_fits():
         (lambda m: m.score_test(added=X * 2.0), "which its columns determine; add others"),
         (
             lambda m: m.summary(covariance=np.eye(3)),
-            "expected 'model', 'HC0', 'HC1', 'cluster' or an array of shape (2, 2)",
+            "expected 'model', 'HC0', 'HC1', 'HC2', 'HC3', 'cluster' or an array of shape (2, 2)",
         ),
         (lambda m: m.predict([[np.nan]]), "got 1 NaN or inf in column 'x0'"),
     ],

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from crossfade import DataError, PoissonRegression
-from crossfade.glm.families import PoissonFamily
-from crossfade.glm.links import Identity, Sqrt
+from crossfade.glm.families import BinomialFamily, PoissonFamily
+from crossfade.glm.links import Cloglog, Identity, Log, Logit, Probit, Sqrt
 from crossfade.table.source import MemorySource
 
 sm = pytest.importorskip("statsmodels.api")
@@ -56,9 +56,15 @@ def test_counts_far_from_the_model_are_fitted_in_few_steps(link, normal, seed):
     assert ours.n_passes_ <= 8
 
 
-@pytest.mark.parametrize("family", [PoissonFamily(Sqrt()), PoissonFamily(Identity())])
+@pytest.mark.parametrize(
+    "family",
+    [PoissonFamily(link()) for link in (Log, Sqrt, Identity)]
+    + [BinomialFamily(link()) for link in (Logit, Probit, Cloglog)],
+)
 def test_own_curvature_is_the_slope_of_the_slope(family):
     eta, y, size = np.linspace(0.3, 4.0, 9), np.arange(9.0), np.linspace(0.5, 2.0, 9)
+    if family.size_is_trials:
+        eta, size = eta - 2.0, 8.0 * np.ones(9)
     up, down = (family.loss(eta + h, y, size)[1] for h in (1e-6, -1e-6))
     np.testing.assert_allclose(family.curvature(eta, y, size), (up - down) / 2e-6, rtol=1e-7)
 

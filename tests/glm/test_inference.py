@@ -169,6 +169,97 @@ def test_robust_covariance_where_the_variance_is_wrong():
     )
 
 
+@pytest.mark.parametrize(("kind", "power"), [("HC2", 1), ("HC3", 2)])
+def test_leverage_of_groups_by_hand(kind, power):
+    """A row's leverage is one over its group: each share varies as p(1-p)/n / (1-1/n)ᵖ."""
+    n, p = np.array([4, 9, 16]), np.array([0.25, 1 / 3, 0.75])
+    group = np.repeat(np.arange(3), n)
+    y = np.concatenate([np.arange(size) < size * share for size, share in zip(n, p, strict=True)])
+    X = np.eye(3)[group]
+    for model, moved in (  # variances of Σ(y - mean), by dη of a mean
+        (BinomialRegression(fit_intercept=False), 1.0 / (p * (1.0 - p))),
+        (PoissonRegression(fit_intercept=False), 1.0 / p),
+    ):
+        found = model.fit(X, y.astype(int)).robust_covariance(kind)
+        wanted = p * (1.0 - p) / n / (1.0 - 1.0 / n) ** power * moved**2
+        np.testing.assert_allclose(found, np.diag(wanted), rtol=1e-7, atol=1e-12)
+    several = MultinomialRegression(fit_intercept=False).fit(X, y.astype(int))
+    logit = BinomialRegression(fit_intercept=False).fit(X, y.astype(int))
+    np.testing.assert_allclose(
+        several.robust_covariance(kind), logit.robust_covariance(kind), rtol=1e-7, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(("kind", "power"), [("HC2", 0.5), ("HC3", 1.0)])
+def test_leverage_of_several_classes_by_matrices(kind, power):
+    X = design(36, n=60)
+    y = np.random.default_rng(6).integers(0, 3, 60)
+    model = MultinomialRegression(tol_digits=11).fit(X, y)
+    shares, Z = model.predict_proba(X)[:, 1:], np.column_stack([np.ones(60), X])
+    bends = [
+        np.kron(np.diag(p) - np.outer(p, p), np.outer(z, z)) for p, z in zip(shares, Z, strict=True)
+    ]
+    values, axes = np.linalg.eigh(sum(bends))
+    half = axes / np.sqrt(values) @ axes.T
+    scores = np.einsum("nk,np->nkp", shares - np.eye(3)[y][:, 1:], Z).reshape(60, -1)
+    for row, D in enumerate(bends):
+        own, ways = np.linalg.eigh(np.eye(8) - half @ D @ half)
+        scores[row] = ways @ (own**-power * (ways.T @ (half @ scores[row])))
+    np.testing.assert_allclose(
+        model.robust_covariance(kind), half @ scores.T @ scores @ half, rtol=1e-6, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize(("family", "link"), MODELS)
+def test_hc3_is_the_jackknife_of_steps_and_right_where_the_mean_is_wrong(family, link):
+    X = design(44, n=80, d=2)
+    y, size = respond(family, link, X, truth(family, link, X, 44), 44)
+    Z = (X[:, 0] - X[:, 0].mean()) / X[:, 0].std()
+    y = np.clip(y + np.round(Z**2), 1, size if family == "binomial" else np.inf)  # a wrong mean
+    model = fit(family, link, X, y, size, tol_digits=10)
+    moved = []
+    for row in range(len(X)):
+        kept = np.arange(len(X)) != row
+        one = fit(family, link, X[kept], y[kept], size[kept], tol_digits=10)
+        moved.append([one.intercept_ - model.intercept_, *(one.coef_ - model.coef_)])
+    jackknife = np.sqrt(np.square(moved).sum(axis=0))
+    errors = np.sqrt(np.diagonal(model.robust_covariance("HC3")))
+    np.testing.assert_allclose(errors, jackknife, rtol=0.03)
+    plain = np.sqrt(np.diagonal(model.robust_covariance("HC0")))
+    assert (plain < errors).all()
+
+
+def test_a_row_that_a_column_belongs_to_alone_has_no_error_of_its_own():
+    """Its leverage is 1, and counts as 0.99: its score is 0."""
+    X = np.column_stack([np.arange(12) % 3, np.arange(12) == 5])
+    fitted = PoissonRegression(tol_digits=12).fit(X, np.arange(12) % 5 + 1)
+    errors = np.sqrt(np.diagonal(fitted.robust_covariance("HC3")))
+    without = PoissonRegression(tol_digits=12).fit(
+        np.delete(X[:, :1], 5, 0), np.delete(np.arange(12) % 5 + 1, 5)
+    )
+    np.testing.assert_allclose(
+        errors[:2], np.sqrt(np.diagonal(without.robust_covariance("HC3"))), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", ["HC0", "HC2", "HC3"])
+def test_robust_errors_of_what_separation_leaves(kind):
+    """The rest is a fit of the rows left: with every link, and where none is left."""
+    rng = np.random.default_rng(8)
+    apart, x = np.arange(60) >= 45, rng.normal(size=60)
+    y = np.where(apart, 1, rng.integers(0, 2, 60))
+    for link in ("logit", "probit", "cloglog"):
+        with pytest.warns(SeparationWarning):
+            model = BinomialRegression(link, tol_digits=11).fit(np.column_stack([x, apart]), y)
+        rest = BinomialRegression(link, tol_digits=11).fit(x[~apart, None], y[~apart])
+        np.testing.assert_allclose(
+            model.robust_covariance(kind)[:2, :2], rest.robust_covariance(kind), rtol=1e-6
+        )
+        with pytest.warns(SeparationWarning):
+            nothing = BinomialRegression(link).fit(x[:, None], x > 0.0)
+        assert np.isinf(np.diagonal(nothing.robust_covariance(kind))).all()
+
+
 def test_overdispersion_is_recognised():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(3000, 1))

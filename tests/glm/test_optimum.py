@@ -104,7 +104,7 @@ def test_a_ridge_shares_out_what_columns_say_together(kind, added):
     np.testing.assert_allclose(residual.sum(axis=1), 0.0, atol=1e-7)
     assert model.aliased_ == []
     assert np.isfinite(model.standard_errors_).all()
-    assert model.df_residual_ >= 0
+    assert model.df_residual_ == 60 - model.rank_
     few = {"the same": 4, "a sum": 4, "a constant": 4, "more than rows": 60}[added]
     assert model.rank_ == few * len(residual)
 

@@ -851,7 +851,7 @@ def test_a_pool_says_how_its_errors_were_found_and_has_intervals():
 def gappy(X):
     """Return five rows, of which one is whole and one has nothing."""
     new = X[:5].copy()
-    new[1:4, :2] = np.array([[np.nan, 0.3], [0.3, np.nan], [np.nan, np.nan]])
+    new[[1, 3], 0] = new[[2, 3], 1] = np.nan
     new[4] = np.nan
     return new
 

@@ -35,6 +35,8 @@ class ErrorsName(StrEnum):
     model = "model"
     HC0 = "HC0"
     HC1 = "HC1"
+    HC2 = "HC2"
+    HC3 = "HC3"
     quasi = "quasi"
 
 

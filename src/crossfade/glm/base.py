@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from copy import deepcopy
 from inspect import signature
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -19,8 +19,6 @@ from crossfade.glm.data import Data
 from crossfade.glm.fit import Fit, FitSettings
 from crossfade.glm.results import Results, TrainingRows, shown
 from crossfade.table import read_features
-
-CovarianceKind = Literal["model", "HC0", "HC1", "cluster"]
 
 
 class Regression(Results):

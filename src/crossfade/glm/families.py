@@ -51,9 +51,9 @@ class Family(ABC):
     def information(self, eta: Floats, size: Floats) -> Floats:
         """Return the expected second derivative of the loss in η: the weights W of IRLS."""
 
-    def curvature(self, eta: Floats, y: Floats, size: Floats) -> Floats | None:
-        """Return the loss's own second derivative where W would lead astray, else None."""
-        return None
+    def curvature(self, eta: Floats, y: Floats, size: Floats) -> Floats:
+        """Return the loss's own second derivative in η: W, if the link is canonical."""
+        return self.information(eta, size)
 
     @abstractmethod
     def information_slope(self, eta: Floats) -> Floats:
@@ -95,6 +95,11 @@ class Family(ABC):
         return self.link.name == self.links[0]
 
     @property
+    def newton(self) -> bool:
+        """Return whether steps are Newton's, from the loss's own curvature: W would lead astray."""
+        return False
+
+    @property
     def whole_pass(self) -> Pass | None:
         """Return a solver's pass over a block of rows in one compiled loop, if there is one."""
         return None
@@ -124,6 +129,15 @@ class BinomialFamily(Family):
 
     def information(self, eta: Floats, size: Floats) -> Floats:
         return self.link.information(eta, size)
+
+    def curvature(self, eta: Floats, y: Floats, size: Floats) -> Floats:
+        odds = self.link.odds(eta)
+        success, failure = self.link.hazard_slopes(eta, odds)
+        with np.errstate(invalid="ignore", over="ignore"):
+            bends = odds.failure_hazard * failure, -odds.success_hazard * success
+        # As in ProbabilityLink.information: what vanishes outweighs what overflows.
+        of_failure, of_success = (np.where(np.isnan(bend), 0.0, bend) for bend in bends)
+        return times(size - y, of_failure) + times(y, of_success)
 
     def information_slope(self, eta: Floats) -> Floats:
         success, failure = self.link.hazard_slopes(eta, self.link.odds(eta))
@@ -195,10 +209,12 @@ class PoissonFamily(Family):
         with np.errstate(over="ignore", divide="ignore"):
             return size * self.link.information(eta)
 
-    def curvature(self, eta: Floats, y: Floats, size: Floats) -> Floats | None:
+    @property
+    def newton(self) -> bool:
+        return self.link.lowest_eta > -np.inf
+
+    def curvature(self, eta: Floats, y: Floats, size: Floats) -> Floats:
         link = self.link
-        if link.lowest_eta == -np.inf:
-            return None
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             # -(log λ)'' = (λ'/λ)² - λ''/λ.
             bend = link.second_derivative(eta)

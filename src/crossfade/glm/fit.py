@@ -15,15 +15,8 @@ from crossfade.glm.design import Design, measure, refuse_missing, stacked_triang
 from crossfade.glm.families import Family, PoissonFamily
 from crossfade.glm.firth import FirthProblem
 from crossfade.glm.inverses import invert, root_of_inverse, root_of_inverse_information
-from crossfade.glm.irls import (
-    EdgeReached,
-    GlmProblem,
-    Iteration,
-    Likelihood,
-    Solved,
-    relative_change,
-    solve,
-)
+from crossfade.glm.irls import EdgeReached, GlmProblem, Iteration, Solved, relative_change, solve
+from crossfade.glm.likelihood import Likelihood
 from crossfade.glm.multinomial import MultinomialProblem
 from crossfade.glm.restricted import Restricted
 from crossfade.glm.separation import (

@@ -1,9 +1,9 @@
 """Inference from a fitted likelihood: covariances, tests, intervals.
 
 Functions of a :class:`~crossfade.glm.fit.Fit`; they know nothing of estimators. Sources:
-McCullagh & Nelder (1989), chapters 2, 4 and 12; White (1982) and Liang & Zeger (1986) for
-covariances that do not trust the model's variance; Heinze & Schemper (2002) for profiles of the
-penalised likelihood.
+McCullagh & Nelder (1989), chapters 2, 4 and 12; White (1982), MacKinnon & White (1985) and Liang &
+Zeger (1986) for covariances that do not trust the model; Heinze & Schemper (2002) for profiles of
+the penalised likelihood.
 """
 
 from __future__ import annotations
@@ -23,11 +23,19 @@ from crossfade.errors import DataError
 from crossfade.glm.data import Data
 from crossfade.glm.design import measure
 from crossfade.glm.fit import Fit
-from crossfade.glm.irls import GlmProblem, Likelihood
+from crossfade.glm.inverses import root_of_inverse
+from crossfade.glm.irls import GlmProblem
+from crossfade.glm.likelihood import Likelihood, RowParts
 from crossfade.glm.restricted import Restricted
 from crossfade.glm.separation import positive_predictors
 from crossfade.optim.newton import Dense, sample_rows
 from crossfade.optim.solver import descend
+
+#: By which power of one less its leverage a row's gradient is divided.
+_POWERS = {"HC2": 0.5, "HC3": 1.0}
+
+#: Leverage beyond which one step no longer tells what a fit without the row would be.
+_LARGEST = 0.99
 
 #: What twice the fall of a likelihood counts as where there is none (outside the domain).
 _FAR = 1e9
@@ -72,16 +80,16 @@ def chi_squared(name: str, hypothesis: str, statistic: float, df: int) -> TestRe
 def sandwich(
     fit: Fit, n_observations: float, kind: str, groups: NDArray[np.int64] | None = None
 ) -> Floats:
-    """Return a covariance of β that does not trust the model's variance."""
+    """Return a covariance of β that does not trust the model: H⁻¹ (Σ ψψᵀ) H⁻¹."""
     problem, theta, weights = fit.problem, fit.theta, fit.problem.data.weights
-    n_rows = problem.data.n_rows
+    n_rows, root, power = problem.data.n_rows, _root_of_bread(fit), _POWERS.get(kind, 0.0)
 
     def of_part(data: Data) -> Floats:
         part = problem.over(data)
 
         def outer(rows: slice) -> Floats:
             # Of nearly collinear columns the scores' own products would lose all digits.
-            scores = part.score_rows(rows, theta) @ fit.root
+            scores = _scores(part.row_parts(rows, theta, root), power)
             if data.weights is not None:
                 scores = scores * np.sqrt(data.weights[rows])[:, None]
             return scores.T @ scores
@@ -91,11 +99,11 @@ def sandwich(
     factor = 1.0
     if kind == "cluster":
         assert groups is not None
-        total = np.zeros((int(groups.max()) + 1, fit.root.shape[1]))
+        total = np.zeros((int(groups.max()) + 1, root.shape[1]))
         inside = groups if fit.rows is None else groups[fit.rows]
         for start in range(0, n_rows, 4096):
             rows = slice(start, min(start + 4096, n_rows))
-            scores = problem.score_rows(rows, theta) @ fit.root
+            scores = _scores(problem.row_parts(rows, theta, root))
             if weights is not None:
                 scores = scores * weights[rows][:, None]
             np.add.at(total, inside[rows], scores)
@@ -106,10 +114,54 @@ def sandwich(
         meat = problem.data.total(of_part)
         if kind == "HC1":
             factor = n_observations / (n_observations - fit.rank)
-    half = fit.transform @ fit.root
+    half = fit.transform @ root
     covariance = factor * (half @ meat @ half.T)
     # What cannot be estimated has no covariance in any version.
     return np.where(np.isfinite(fit.covariance), covariance, fit.covariance)
+
+
+def _root_of_bread(fit: Fit) -> Floats:
+    """Return R with R Rᵀ = H⁻¹, H the objective's own second derivative, where it can be told."""
+    problem, theta, root = fit.problem, fit.theta, fit.root
+    if not isinstance(problem, GlmProblem) or problem.family.canonical or not root.shape[1]:
+        return root
+
+    def of_part(data: Data) -> Floats:
+        part = problem.over(data)
+
+        def products(rows: slice) -> Floats:
+            along = part.design.standard(rows) @ root
+            return (along * part.own_curvature(rows, theta)[:, None]).T @ along
+
+        return block_sum(products, data.n_rows)
+
+    own = problem.data.total(of_part) + root.T @ (problem.penalty[:, None] * root)
+    return root @ root_of_inverse(own)
+
+
+def _scores(parts: RowParts, power: float = 0.0) -> Floats:
+    """Return rows' gradients times (I - D)⁻ᵖ, D a row's part of the curvature, H = I."""
+    along, slopes, factor = parts
+    scores = np.einsum("nkr,nk->nr", along, slopes)
+    if not power:
+        return scores
+    half = np.einsum("nkj,nkr->njr", factor, along)
+    across = np.einsum("njr,nir->nji", half, half)
+    pulled = np.einsum("njr,nr->nj", half, scores)
+    # f(D) = I + halfᵀ g(across) half with g(h) = (f(h) - 1) / h.
+    if across.shape[1] == 1:
+        moved = pulled * _by_leverage(across[:, 0], power)
+    else:
+        leverages, axes = np.linalg.eigh(across)
+        turned = np.einsum("nji,nj->ni", axes, pulled) * _by_leverage(leverages, power)
+        moved = np.einsum("nji,ni->nj", axes, turned)
+    return scores + np.einsum("njr,nj->nr", half, moved)
+
+
+def _by_leverage(leverages: Floats, power: float) -> Floats:
+    """Return ((1 - h)⁻ᵖ - 1) / h."""
+    h = np.clip(leverages, 1e-300, _LARGEST)
+    return np.expm1(-power * np.log1p(-h)) / h
 
 
 def wald(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from crossfade.errors import DataError
 from crossfade.glm.data import Data
 from crossfade.glm.design import MANY_ROWS, Design, smallest_pivot
 from crossfade.glm.families import Family
+from crossfade.glm.likelihood import Likelihood, RowParts
 from crossfade.glm.sampling import sample_data
 from crossfade.optim.newton import Dense, Sampled
 from crossfade.optim.solver import InnerSolve, Iterate, Problem, Solution, descend
@@ -82,47 +83,6 @@ class _AllSums(NamedTuple):
 
 class EdgeReached(Exception):
     """Steps end at the edge of the link's domain."""
-
-
-class Likelihood(Protocol):
-    """A regression likelihood in standardised coordinates, to be minimised (negated)."""
-
-    design: Design
-    data: Data
-
-    @property
-    def n_rows(self) -> float:
-        """Return the total weight of the rows."""
-
-    def matrix(self) -> Floats:
-        """Return T with β = T θ."""
-
-    def coefficients(self, theta: Floats) -> Floats:
-        """Return β of θ."""
-
-    def start(self) -> Floats:
-        """Return a legal θ to start from."""
-
-    def value(self, theta: Floats) -> float:
-        """Return the negative log-likelihood without constants, penalty included."""
-
-    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Return the value and its gradient."""
-
-    def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
-        """Return what steps are solved from: near the value's own second derivative."""
-
-    def information(self, theta: Floats) -> tuple[Floats, int]:
-        """Return the expected information (plus the penalty's curvature), and its faint rows."""
-
-    def over(self, data: Data) -> Likelihood:
-        """Return the likelihood of a part of the rows, for sums over it."""
-
-    def sample(self, share: float) -> Likelihood:
-        """Return the same function over a share of the rows, scaled up to all."""
-
-    def score_rows(self, rows: slice, theta: Floats) -> Floats:
-        """Return each row's gradient (weights and penalty left out), (n_block, n_parameters)."""
 
 
 class GlmProblem:
@@ -259,8 +219,8 @@ class GlmProblem:
                 with np.errstate(all="ignore"):
                     found: tuple[Any, ...] = part._block_sums(rows, theta, block, weights)
                     found += part._weighted_products(block, rows, weights, rough)
-                    own = part._own_curvature(rows, theta)
-                    if own is not None:
+                    if part.family.newton:
+                        own = part.own_curvature(rows, theta)
                         found += part._weighted_products(block, rows, own, rough)[:1]
                     return found
 
@@ -343,19 +303,11 @@ class GlmProblem:
         """Return whether the information at the end gives Newton's step from there, digits left."""
         return self.family.canonical and not self.design.doubtful
 
-    @cached_property
-    def _bends_otherwise(self) -> bool:
-        """Return whether steps are taken from the loss's own curvature, not from W."""
-        none = np.zeros(0)
-        return self.family.curvature(none, none, none) is not None
-
-    def _own_curvature(self, rows: slice, theta: Floats) -> Floats | None:
-        """Return what a block's loss bends by, row weights included; None where W serves."""
+    def own_curvature(self, rows: slice, theta: Floats) -> Floats:
+        """Return what a block's loss bends by, row weights included."""
         data = self.data
-        if not self._bends_otherwise:
-            return None
         own = self.family.curvature(self.predictor(rows, theta), data.y[rows], data.size[rows])
-        return own if own is None or data.weights is None else own * data.weights[rows]
+        return own if data.weights is None else own * data.weights[rows]
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
         """Return XᵀWX, or the loss's own curvature, in standardised coordinates, penalty added."""
@@ -368,7 +320,7 @@ class GlmProblem:
                 return matrix
             self.far = np.inf
             return self._pass(theta, exact=True).curvature + np.diag(self.penalty)
-        if not self._bends_otherwise:
+        if not self.family.newton:
             return self.information(theta)[0]
         return self._information(theta, own=True)[0] + np.diag(self.penalty)
 
@@ -388,8 +340,7 @@ class GlmProblem:
 
         def of_block(rows: slice) -> tuple[Floats, float]:
             if own:
-                weights = self._own_curvature(rows, theta)
-                assert weights is not None
+                weights = self.own_curvature(rows, theta)
             else:
                 weights = self.information_weights(rows, theta) if kept is None else kept[rows]
             return self._weighted_products(design.block(rows), rows, weights)
@@ -424,11 +375,13 @@ class GlmProblem:
         self._samples.clear()
         self._weights = None
 
-    def score_rows(self, rows: slice, theta: Floats) -> Floats:
-        """Return each row's gradient (weights and penalty left out), (n_block, n_parameters)."""
-        eta = self.predictor(rows, theta)
-        _, slope = self.family.loss(eta, self.data.y[rows], self.data.size[rows])
-        return self.design.standard(rows) * slope[:, None]
+    def row_parts(self, rows: slice, theta: Floats, root: Floats) -> RowParts:
+        """Return what each row says along `root`, of its one predictor."""
+        eta, y, size = self.predictor(rows, theta), self.data.y[rows], self.data.size[rows]
+        slope = self.family.loss(eta, y, size)[1]
+        factor = np.sqrt(self.family.curvature(eta, y, size))
+        along = self.design.standard(rows) @ root
+        return RowParts(along[:, None], slope[:, None], factor[:, None, None])
 
     # -- comparisons: what each row asks of its predictor (see crossfade.glm.separation) ----------
 

@@ -15,6 +15,7 @@ from crossfade.blocks import block_sum, for_each_block
 from crossfade.glm.data import Data
 from crossfade.glm.design import Design
 from crossfade.glm.irls import FAINT
+from crossfade.glm.likelihood import RowParts
 from crossfade.glm.sampling import sample_data
 
 
@@ -173,10 +174,14 @@ class MultinomialProblem:
     def forget_samples(self) -> None:
         """Do nothing: samples are not kept."""
 
-    def score_rows(self, rows: slice, theta: Floats) -> Floats:
-        """Return each row's gradient (weights and penalty left out), (n_block, n_parameters)."""
-        residual, Z = self.residuals(rows, theta), self.design.standard(rows)
-        return (residual[:, :, None] * Z[:, None, :]).reshape(len(Z), self.penalty.size)
+    def row_parts(self, rows: slice, theta: Floats, root: Floats) -> RowParts:
+        """Return what each row says along `root`, of each class but the reference."""
+        shares, others = self.probabilities(rows, theta), self.n_classes - 1
+        by_class = root.reshape(others, self.design.n_parameters, root.shape[1])
+        along = (self.design.standard(rows) @ by_class).swapaxes(0, 1)
+        # diag π - ππᵀ = LLᵀ.
+        factor = (np.eye(self.n_classes) - shares[:, :, None]) * np.sqrt(shares)[:, None, :]
+        return RowParts(along, self.residuals(rows, theta), factor[:, 1:])
 
     # -- comparisons: a row's own class with each other one (see crossfade.glm.separation) --------
 

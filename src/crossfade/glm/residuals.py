@@ -19,7 +19,8 @@ from crossfade.blocks import for_each_block
 from crossfade.errors import DataError
 from crossfade.glm.data import Data
 from crossfade.glm.fit import Fit
-from crossfade.glm.irls import GlmProblem, Likelihood
+from crossfade.glm.irls import GlmProblem
+from crossfade.glm.likelihood import Likelihood
 
 #: Kinds of residual.
 RESIDUALS = (

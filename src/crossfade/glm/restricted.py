@@ -6,7 +6,7 @@ import numpy as np
 
 from crossfade._typing import Floats
 from crossfade.glm.data import Data
-from crossfade.glm.irls import Likelihood
+from crossfade.glm.likelihood import Likelihood, RowParts
 
 
 class Restricted:
@@ -66,6 +66,6 @@ class Restricted:
         """Return the same restriction of a part of the rows."""
         return Restricted(self.inner.over(data), self.base, self.basis)
 
-    def score_rows(self, rows: slice, theta: Floats) -> Floats:
-        """Return each row's gradient in u."""
-        return self.inner.score_rows(rows, self.expand(theta)) @ self.basis
+    def row_parts(self, rows: slice, theta: Floats, root: Floats) -> RowParts:
+        """Return what each row says along `root`, within the span."""
+        return self.inner.row_parts(rows, self.expand(theta), self.basis @ root)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade._checks import check_choice, check_number
+from crossfade._checks import check_choice, check_number, listed
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.glm import inference
@@ -23,7 +23,7 @@ from crossfade.glm.inference import TestResult
 from crossfade.inference.summary import Summary, wald_columns
 from crossfade.table.groups import encode_groups
 
-CovarianceKind = Literal["model", "HC0", "HC1", "cluster"]
+_ROBUST = ("HC0", "HC1", "HC2", "HC3", "cluster")
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,18 @@ class Results(BaseEstimator):
     # -- covariances and intervals ---------------------------------------------------------------
 
     def robust_covariance(
-        self, kind: Literal["HC0", "HC1", "cluster"] = "HC1", groups: ArrayLike | None = None
+        self,
+        kind: Literal["HC0", "HC1", "HC2", "HC3", "cluster"] = "HC1",
+        groups: ArrayLike | None = None,
     ) -> Floats:
-        """Return a covariance of the coefficients that does not trust the model's variance.
+        """Return a covariance of the coefficients that does not trust the model: a sandwich.
 
         Parameters
         ----------
-        kind : {"HC0", "HC1", "cluster"}, default="HC1"
-            White's sandwich, the same times n/(n-p), or with scores summed within groups and
-            multiplied by G/(G-1) · (n-1)/(n-p).
+        kind : {"HC0", "HC1", "HC2", "HC3", "cluster"}, default="HC1"
+            White's sandwich; the same times n/(n-p); with each row's score divided by √(1-h) or by
+            1-h, h the row's leverage (at most 0.99); or with scores summed within groups and
+            multiplied by G/(G-1) · (n-1)/(n-p). "HC3" is nearest to the jackknife.
         groups : array-like of shape (n_rows,), optional
             Which group each row belongs to, labels of any kind (only with "cluster").
 
@@ -134,9 +137,17 @@ class Results(BaseEstimator):
         -------
         ndarray of shape (n_names, n_names)
             Order of ``names_``.
+
+        Notes
+        -----
+        The bread is the inverse of the objective's own second derivative (White 1982, Maximum
+        likelihood estimation of misspecified models, Econometrica 50:1), as in statsmodels: right
+        also where the mean is not the model's. Of the links that are not canonical R's ``sandwich``
+        takes the expected information, which is right where only the variance is not. "HC2" and
+        "HC3" are MacKinnon & White's (1985, J. Econometrics 29:305).
         """
         training = self._trained("" if groups is None else "groups")
-        check_choice("kind", kind, ("HC0", "HC1", "cluster"))
+        check_choice("kind", kind, _ROBUST)
         if (groups is None) == (kind == "cluster"):
             got = "none" if groups is None else f"groups with kind={kind!r}"
             raise DataError(
@@ -156,14 +167,14 @@ class Results(BaseEstimator):
 
     def _covariance(self, covariance: Any, groups: ArrayLike | None = None) -> Floats:
         if isinstance(covariance, str):
-            check_choice("covariance", covariance, ("model", "HC0", "HC1", "cluster"))
+            check_choice("covariance", covariance, ("model", *_ROBUST))
             if covariance == "model":
                 return self.covariance_
             return self.robust_covariance(cast(Any, covariance), groups)
         matrix = np.asarray(covariance, dtype=np.float64)
         if matrix.shape != self.covariance_.shape:
             raise DataError(
-                f"covariance: expected 'model', 'HC0', 'HC1', 'cluster' or an array of shape "
+                f"covariance: expected {listed(('model', *_ROBUST))} or an array of shape "
                 f"{self.covariance_.shape}, got shape {matrix.shape}; see robust_covariance"
             )
         return matrix
@@ -187,7 +198,7 @@ class Results(BaseEstimator):
             the model some ten times per coefficient.
         columns : names or positions, optional
             Only these coefficients; all by default.
-        covariance : {"model", "HC0", "HC1"} or ndarray, default="model"
+        covariance : {"model", "HC0", "HC1", "HC2", "HC3"} or ndarray, default="model"
             For Wald intervals.
 
         Returns
@@ -230,7 +241,7 @@ class Results(BaseEstimator):
         ----------
         columns : names or positions
         value : float or array-like, default=0.0
-        covariance : {"model", "HC0", "HC1"} or ndarray, default="model"
+        covariance : {"model", "HC0", "HC1", "HC2", "HC3"} or ndarray, default="model"
 
         Returns
         -------
@@ -327,7 +338,7 @@ class Results(BaseEstimator):
         ----------
         level : float, default=0.95
             Coverage of the intervals.
-        covariance : {"model", "HC0", "HC1", "cluster"} or ndarray, default="model"
+        covariance : {"model", "HC0", "HC1", "HC2", "HC3", "cluster"} or ndarray, default="model"
         groups : array-like of shape (n_rows,), optional
             Groups for "cluster".
         dispersion : float or "pearson", default=1.0
