@@ -53,9 +53,10 @@ history_, link_
     With the square-root link rows with counts have predictors above 0; others may have any, and a
     mean of its square. There the optimum is the only one. With predictors of both signs among rows
     with counts (a parabola that touches 0 between them) a likelihood may be higher, and other
-    programs may return it; √λ is then no longer the predictor. Steps of the links without rates below 0 are Newton's, and errors come from
-    the expected information. Where the best identity-link rate of some rows would be below 0, the
-    fit is refused: at the edge of what is possible no standard errors follow.
+    programs may return it; √λ is then no longer the predictor. Steps of the links without rates
+    below 0 are Newton's, and errors come from the expected information. Where the best identity-
+    link rate of some rows would be below 0, the fit is refused: at the edge of what is possible no
+    standard errors follow.
 
     Examples
     --------
