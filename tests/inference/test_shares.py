@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from functools import cache
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from scipy.special import log_softmax
 
 from crossfade import DataError, GaussianDiscriminant, NaiveBayes
 from crossfade.inference import HeldOut, estimate_shares
+from crossfade.inference.held_out import Moved
 from crossfade.io import load_model, save_model
 
 
@@ -121,6 +123,43 @@ def test_few_rows_of_several_classes_keep_the_level_and_a_strong_shift_is_found(
     (likeliest, own), (likeliest_if_shifted, own_if_shifted) = np.mean(errors, axis=0)
     assert own < 0.5 * likeliest
     assert own_if_shifted < 1.1 * likeliest_if_shifted
+
+
+def test_what_folds_miss_is_counted_row_by_row():
+    rng = np.random.default_rng(4)
+    fold, weights = rng.integers(3, size=30), rng.integers(1, 4, size=30)
+    whole, without = rng.dirichlet(np.ones(4), 30), rng.dirichlet(np.ones(4), (3, 30))
+    rows = np.repeat(np.arange(30), weights)
+    own, each, n = fold[rows], (whole - without)[:, rows], rows.size
+    covariance = np.zeros((4, 4))
+    for j, k in permutations(range(3), 2):
+        away = each[j, own == k].mean(axis=0) - each[j, own != j].mean(axis=0)
+        covariance += np.mean(own == j) * np.mean(own == k) * np.outer(away, away)
+    member = np.equal(np.arange(3)[:, None], fold) * weights
+    counts = member.sum(axis=1)
+    means = member / counts[:, None]
+    found = Moved.of(means @ whole, means @ without, counts)
+    expected = sum(np.sum(own == j) / n * each[j].mean(axis=0) for j in range(3))
+    assert_allclose(found.mean, expected, atol=1e-14)
+    assert_allclose(found.covariance, covariance, atol=1e-14)
+
+
+def test_fits_to_few_rows_for_their_parameters_keep_the_level():
+    """Full Gaussians of five classes: the fit to all rows is far from those without a fold."""
+    centres = np.random.default_rng(5).normal(size=(5, 4))
+
+    def rows(n, rng):
+        y = rng.choice(5, size=n)
+        X = np.sinh(centres[y] + rng.normal(size=(n, 4)))
+        return X + 0.7 * np.roll(X, 1, axis=1), y
+
+    shifted = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        model = GaussianDiscriminant("full", tradeoff=1).fit(*rows(80, rng))
+        shifted += model.adapt(rows(500, rng)[0]).class_shares_.p_value <= 0.05
+    # Of 7.5 that are expected, 15 would be seen once in 100 times.
+    assert shifted < 15
 
 
 @pytest.mark.parametrize("fitted", [[0.65, 0.35], [0.5, 0.2, 0.3]])

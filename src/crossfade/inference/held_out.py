@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -11,6 +11,39 @@ from crossfade._typing import Floats, Integers
 
 #: Rows that are kept with a model: enough for quantiles, little in a file.
 _MOST_ROWS = 5_000
+
+
+class Moved(NamedTuple):
+    """How far fits to all rows and without a fold are apart, in the mean posterior of any rows.
+
+    `mean` (n_classes,): By how much more the fit to all rows gives each class.
+    `covariance` (n_classes, n_classes): Bounds what errors of the folds' mean posteriors share.
+    """
+
+    mean: Floats
+    covariance: Floats
+
+    @classmethod
+    def of(cls, whole: Floats, without: Floats, weights: Floats) -> Self:
+        """Return it from mean posteriors of the rows of each fold.
+
+        All rows are in: those that a fit has seen draw it towards themselves by so much less where
+        it has all, as those that it has not seen do not at all. Errors of the folds j and k, each
+        fitted to the other's rows, have the covariance of h_jk and h_kj, h_jk being what j moves
+        the rows of k by more than others. It is no more than the mean of their variances.
+
+        Shapes: whole (n_folds, n_classes); without (n_folds, n_folds, n_classes), first the fold
+        that was left out; weights (n_folds,), of the folds' rows.
+        """
+        share = weights / weights.sum()
+        moved = whole - without
+        covariance = np.zeros((whole.shape[1],) * 2)
+        for j, own in enumerate(moved):
+            others = np.arange(share.size) != j
+            rest = share[others]
+            away = own[others] - rest @ own[others] / rest.sum()
+            covariance += share[j] * (away.T * rest) @ away
+        return cls(share @ (share @ moved), covariance)
 
 
 @dataclass(frozen=True)
@@ -28,6 +61,8 @@ class HeldOut:
         How many times as large the shares are where the model is used.
     class_factors : ndarray of shape (n_classes,) or None
         The part of the weights that is not how often a row occurs, but how much its class counts.
+    moved : Moved or None
+        How far the mean posterior of the rows is from what the fit to all of them would have.
 
     Examples
     --------
@@ -45,6 +80,7 @@ class HeldOut:
     weights: Floats
     ratio: Floats | None = None
     class_factors: Floats | None = None
+    moved: Moved | None = None
 
     @classmethod
     def of(
@@ -54,6 +90,7 @@ class HeldOut:
         weights: Floats | None,
         ratio: Floats | None = None,
         class_factors: Floats | None = None,
+        moved: Moved | None = None,
     ) -> Self:
         """Return the record of scores that are log-posteriors up to a term common to the classes.
 
@@ -65,7 +102,7 @@ class HeldOut:
         some = scores[kept]
         if ratio is not None:
             some = some - np.log(ratio)
-        return cls(normalised(some), codes[kept], weights[kept], ratio, class_factors)
+        return cls(normalised(some), codes[kept], weights[kept], ratio, class_factors, moved)
 
     def for_shares(self, ratio: Floats) -> Self:
         """Return the same where the classes' shares are so many times as large, (n_classes,)."""

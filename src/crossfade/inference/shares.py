@@ -268,8 +268,10 @@ def _against_rows_left_out(posterior: Floats, fitted: Floats, held_out: HeldOut)
     squares = m * (between + within) + (posterior - mean).T @ (posterior - mean)
     # Equal posteriors differ by rounding.
     pooled = squares / max(m + n - 2.0, 1.0) + 1e-15 * np.eye(k)
-    gap = (mean - fitted @ means)[:-1]
-    information = _inverse((pooled * (1.0 / n + 1.0 / worth))[:-1, :-1])
+    gap, covariance = mean - fitted @ means, pooled * (1.0 / n + 1.0 / worth)
+    if held_out.moved is not None:
+        gap, covariance = gap - held_out.moved.mean, covariance + held_out.moved.covariance
+    gap, information = gap[:-1], _inverse(covariance[:-1, :-1])
     left = max(m + n - k, 1.0)
     statistic = float(gap @ information @ gap) * left / max(m + n - 2.0, 1.0)
     # The means of classes that are alike differ, too, by what the rows left out do.

@@ -91,6 +91,7 @@ TRUSTED: Final = (
     "crossfade.pools.training.Weighed",
     "crossfade.pools.weights.Weighing",
     "crossfade.inference.held_out.HeldOut",
+    "crossfade.inference.held_out.Moved",
     "crossfade.inference.sandwich.PosteriorCovariance",
     "crossfade.inference.shares.ClassShares",
     "crossfade.inference.strangers.Usual",

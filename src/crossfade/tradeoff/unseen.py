@@ -14,7 +14,7 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Density
-from crossfade.inference.held_out import HeldOut
+from crossfade.inference.held_out import HeldOut, Moved, normalised
 from crossfade.optim.newton import sample_rows
 from crossfade.table.documents import MixedRows, n_cells
 from crossfade.tradeoff.choosing import ByFold
@@ -84,14 +84,28 @@ class UnseenRows:
         held = np.flatnonzero(fold >= 0)
         if not held.size:
             return None
-        scores = np.empty((rows.n_samples, rows.n_classes))
+        n, k = rows.n_samples, rows.n_classes
+        every, numbers = np.arange(n), np.unique(fold[held])
+        repeats = np.ones(n) if rows.weights is None else rows.weights
+        member = np.equal(numbers[:, None], fold) * repeats
+        counts = member.sum(axis=1)
+        scores, means = np.empty((n, k)), np.empty((numbers.size, numbers.size, k))
         with single_threaded_blas(), np.errstate(invalid="ignore", over="ignore"):
-            for number in np.unique(fold[held]):
-                own = np.flatnonzero(fold == number)
-                scores[own] = self._without(own, np.flatnonzero(fold != number))
+
+            def mean_posteriors(of_all: Floats) -> Floats:
+                found: Floats = member @ np.exp(normalised(of_all)) / counts[:, None]
+                return found
+
+            for j, number in enumerate(numbers):
+                of_all = self._without(every, np.flatnonzero(fold != number))
+                scores[fold == number] = of_all[fold == number]
+                means[j] = mean_posteriors(of_all)
+            moved = Moved.of(mean_posteriors(self._without(every, every)), means, counts)
         weights = None if rows.weights is None else rows.weights[held]
         factors = rows.class_factors
-        return HeldOut.of(scores[held], rows.codes[held], weights, class_factors=factors)
+        return HeldOut.of(
+            scores[held], rows.codes[held], weights, class_factors=factors, moved=moved
+        )
 
     def _without(self, held: Integers, train: Integers) -> Floats:
         """Return log-posteriors of rows by the fit to other rows, (n_held, n_classes)."""
