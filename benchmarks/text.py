@@ -335,7 +335,7 @@ def mixed_table(
 
 #: Patterns of words: ours, letters and digits in a row, and scikit-learn's (two of them or more).
 _PATTERNS = {
-    "words and other characters": Text().token_pattern,
+    "words and other characters": Text().pattern,
     "words": r"(?u)\b\w+\b",
     "words of two characters or more": r"(?u)\b\w\w+\b",
 }

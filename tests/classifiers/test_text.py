@@ -85,6 +85,60 @@ def test_kinds_of_columns_of_words():
     assert {"great", "!", "😀", "سعيد", "great fun"} <= set(schema.categories[0])
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("don't_x, 2nd!", ["don", "'", "t_x", ",", "2nd", "!"]),
+        ("这部电影OK, 很好", [*"这部电影", "OK", ",", *"很好"]),
+        ("コーヒーは好き", [*"コーヒーは好き"]),
+        ("สวัสดี", [*"สวัสดี"]),
+        ("한국어 좋아요", ["한국어", "좋아요"]),
+        ("हिन्दी अच्छी है।", ["हिन्दी", "अच्छी", "है", "।"]),
+        ("cafe\u0301 e\u0301té", ["cafe\u0301", "e\u0301té"]),
+        ("كِتَاب جميل", ["كِتَاب", "جميل"]),
+        ("می\u200cخواهم", ["می\u200cخواهم"]),
+        ("👍🏽 ❤", ["👍", "🏽", "❤"]),
+    ],
+)
+def test_words_of_other_scripts_are_those_that_readers_see(text, words):
+    found, _ = Text(ngram_range=(1, 1)).learn([text], "")
+    assert found == tuple(sorted({word.lower() for word in words}))
+
+
+#: Texts that are told apart by few words, whatever follows them.
+SPEAKERS = {
+    "Chinese": ("这部电影很好看", "这部电影很难看", ""),
+    "Japanese": ("とても面白い映画", "つまらない映画だった", ""),
+    "Thai": ("หนังเรื่องนี้ดีมาก", "หนังเรื่องนี้แย่มาก", ""),
+    "Arabic": ("فيلم رائع جدا", "فيلم سيئ جدا", " "),
+    "two words": ("great phone", "bad phone", " "),
+    "hashtags": ("#great #phone", "#bad #phone", " "),
+}
+
+
+@pytest.mark.parametrize(("good", "bad", "space"), SPEAKERS.values(), ids=list(SPEAKERS))
+def test_texts_without_spaces_and_of_two_words_are_read(good, bad, space):
+    y = np.arange(60) % 2
+    X = pd.DataFrame({"said": [f"{(bad, good)[k]}{space}{i * i}" for i, k in enumerate(y)]})
+    assert Schema.learn(X).kinds == ("text",)
+    assert (NaiveBayes().fit(X[:40], y[:40]).predict(X[40:]) == y[40:]).all()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        lambda i: f"INV {i:05d}",
+        lambda i: f"{i * 7919} kg",
+        lambda i: f"user{i}",
+        lambda i: f"{i:032x}",
+        lambda i: f"京A{i:05d}",
+    ],
+)
+def test_names_of_rows_that_share_a_word_are_no_text(cells):
+    X = pd.DataFrame({"id": [cells(i) for i in range(60)]})
+    assert Schema.learn(X).kinds == ("identifier",)
+
+
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, lambda X: X.to_numpy(object)])
 def test_words_alone_are_textbook_naive_bayes_and_logistic_regression(library):
     X, y = reviews()
@@ -188,6 +242,7 @@ REFUSED = [
     (lambda X, y: NaiveBayes({"stars": "text"}).fit(X, y), "'stars': expected text, got numbers"),
     (lambda X, y: NaiveBayes({"review": Text(min_df=99)}).fit(X, y), "lower min_df"),
     (lambda X, y: NaiveBayes({"review": Text(analyzer="?")}).fit(X, y), "CountVectorizer, got T"),
+    (lambda X, y: NaiveBayes({"review": Text(token_pattern="(")}).fit(X, y), "ctorizer, got T"),
     (lambda X, y: GaussianDiscriminant().fit(X, y), "'review': expected numbers or categories"),
     (lambda X, y: NaiveBayes(tradeoff=1).fit(X, y).predict(X.assign(review=1.0)), "expected text"),
 ]

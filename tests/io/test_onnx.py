@@ -97,6 +97,7 @@ def test_models_of_sparse_tables_take_dense_counts(as_frame, tradeoff, density):
 #: No word, unknown words, emoji, right-to-left text, odd spaces, accents apart, a missing cell.
 ODD = ["", "never seen", "😀 😀😀", "سعيد جدا", "ÉCOLE great", "a\u00a0joy", "# \0 great FUN"]
 ODD += ["\u200b\n\t", "e\u0301 x² ½, great great", None]
+ODD += ["这部电影great, 很好", "हिन्दी अच्छी है।", "สวัสดี ٣"]
 
 
 def test_columns_of_one_value_say_nothing():

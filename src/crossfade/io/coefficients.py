@@ -189,7 +189,11 @@ def _words(model: TradeoffClassifier, schema: Schema, column: int) -> dict[str, 
     if idf is not None:
         words = [word | {"idf": each} for word, each in zip(words, idf.tolist(), strict=True)]
     text = schema.texts[column] if schema.texts else None
-    own = {"name": "", "kind": "words"} if text is None else {"cut": asdict(text)}
+    own = (
+        {"name": "", "kind": "words"}
+        if text is None
+        else {"cut": asdict(text) | {"token_pattern": text.pattern}}
+    )
     return own | {
         "count": "occurs" if once else "times",
         "length": None if idf is None else length,

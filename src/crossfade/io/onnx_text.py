@@ -5,11 +5,12 @@ ONNX itself has no operator that cuts text; onnxruntime's own Tokenizer does, by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from crossfade.errors import DataError
 from crossfade.io.graph import Graph
-from crossfade.table.text import Text
+from crossfade.table.text import MARKS, NO_SPACES, WORDS, Text
 
 #: What Python's \w and \s are among Unicode's characters, as RE2 writes it.
 _WORD = r"\p{L}\p{N}_"
@@ -18,9 +19,20 @@ _SPACE = (
     r"\x{3000}"
 )
 
+
+def _escaped(characters: str) -> str:
+    """Return a range of characters as RE2 writes it."""
+    return re.sub(r"\\[uU]([0-9a-f]+)", r"\\x{\1}", characters)
+
+
+#: A letter or digit of a script with spaces.
+_APART = _escaped(NO_SPACES)
+_LETTER = rf"(?:[^\P{{L}}{_APART}]|[^\P{{N}}{_APART}]|_)"
+
 #: Patterns of words that have an equal one in RE2, which takes the longest match.
 _PATTERNS = {
-    Text().token_pattern: f"[{_WORD}]+|[^{_WORD}{_SPACE}]",
+    WORDS: f"{_LETTER}(?:{_LETTER}|[{_escaped(MARKS)}])*|[^{_SPACE}]",
+    r"(?u)\b\w+\b|[^\w\s]": f"[{_WORD}]+|[^{_WORD}{_SPACE}]",
     r"(?u)\b\w+\b": f"[{_WORD}]+",
     r"(?u)\b\w\w+\b": f"[{_WORD}][{_WORD}]+",
 }
@@ -31,12 +43,12 @@ _PAD = " "
 
 def check_text(name: str, text: Text) -> None:
     """Refuse a column whose cells ONNX would cut into other words."""
-    if text.analyzer != "word" or text.token_pattern not in _PATTERNS:
+    if text.analyzer != "word" or text.pattern not in _PATTERNS:
         raise DataError(
-            f"estimator: expected free text cut into words by one of the patterns "
-            f"{', '.join(map(repr, _PATTERNS))}, got {text!r} for {name!r}, which ONNX would cut "
-            "into other words; fit with one of these patterns, or write the model with save_model "
-            "or its coefficients (crossfade.io.coefficients)"
+            f"estimator: expected free text cut into words by the default pattern, or one of "
+            f"{', '.join(map(repr, list(_PATTERNS)[1:]))}, got {text!r} for {name!r}, which ONNX "
+            "would cut into other words; fit with one of these patterns, or write the model with "
+            "save_model or its coefficients (crossfade.io.coefficients)"
         )
 
 
@@ -55,7 +67,7 @@ def count_words(graph: Graph, cells: str, text: Text, vocabulary: Sequence[str])
         mark=0,
         mincharnum=1,
         pad_value=_PAD,
-        tokenexp=_PATTERNS[text.token_pattern],
+        tokenexp=_PATTERNS[text.pattern],
     )
     # A column more than there are words: a table without any would have none.
     rows = graph.node("Shape", flat)

@@ -6,11 +6,12 @@ Which kind a column gets
 cells                                        kind
 ===========================================  ====================================================
 booleans                                     boolean
-text of 3 or more words per cell on average,   text: its words
-at least half of 5 or more cells different
-text of fewer words, nearly all (95 %) of    identifier: left out
-20 or more cells different, and text that is
-more than 20 different dates
+text of 3 or more words per cell on average, text: its words
+or of 1.5 most of which other cells have,
+too; at least half of 5 or more cells differ
+other text, nearly all (95 %) of 20 or more  identifier: left out
+cells different, and text that is more than
+20 different dates
 other text, categorical types                categorical, the categories that occur in ascending
                                              order
 integers, 0 and 1 only                       boolean

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,31 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from crossfade.errors import DataError
 
+#: Characters of scripts without spaces (Thai, Lao, Burmese, Khmer, Japanese, Chinese).
+NO_SPACES = (
+    r"\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    r"\uff66-\uff9f\U00020000-\U0003ffff"
+)
+
+#: Marks inside words that are no letters to \w: accents, points and vowels, joiners.
+MARKS = (
+    r"\u0300-\u036f\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u064b-\u065f\u0670"
+    r"\u0900-\u0963\u0980-\u0d7f\u200c-\u200d"
+)
+
+#: Letters and digits in a row, with their marks, or any one other character that is no space.
+WORDS = rf"[^\W{NO_SPACES}]+(?:[{MARKS}]+[^\W{NO_SPACES}]*)*|\S"
+
 #: Words per cell, on average, from which a column is text, and the share of its cells that differ.
 _WORDS_PER_CELL = 3.0
 _DIFFERENT = 0.5
+
+#: The same where other cells have most of the words, too.
+_WORDS_AGAIN = 1.5
+
+#: What counts there: of a script without spaces, two characters are a word.
+_CHARACTER = re.compile(f"[{NO_SPACES}]")
+_PART = re.compile(rf"[{NO_SPACES}]|[^\s{NO_SPACES}]+")
 
 #: Different cells that a column of text, or of identifiers, has at least.
 _FEWEST_TEXTS, _FEWEST_IDENTIFIERS = 5, 20
@@ -66,9 +89,10 @@ class Text:
         Most words, the most frequent ones.
     lowercase : bool, default=True
         Whether "Good" is "good".
-    token_pattern : str, default=r"(?u)\\b\\w+\\b|[^\\w\\s]"
-        What a word is: by default letters and digits in a row, or one other character that is no
-        space ("!", a smiley, an emoji).
+    token_pattern : str, optional
+        What a word is, a regular expression. By default letters and digits in a row, with their
+        accents and vowel signs, or one other character that is no space ("!", an emoji). In scripts
+        without spaces (Chinese, Japanese, Thai) each character is a word.
 
     Raises
     ------
@@ -93,7 +117,12 @@ class Text:
     min_df: int = 1
     max_features: int | None = None
     lowercase: bool = True
-    token_pattern: str = r"(?u)\b\w+\b|[^\w\s]"
+    token_pattern: str | None = None
+
+    @property
+    def pattern(self) -> str:
+        """What a word is."""
+        return WORDS if self.token_pattern is None else self.token_pattern
 
     def _vectorizer(self, vocabulary: Sequence[str] | None = None) -> Any:
         return CountVectorizer(
@@ -102,7 +131,7 @@ class Text:
             min_df=self.min_df,
             max_features=self.max_features,
             lowercase=self.lowercase,
-            token_pattern=self.token_pattern if self.analyzer == "word" else None,
+            token_pattern=self.pattern if self.analyzer == "word" else None,
             vocabulary=None if vocabulary is None else {w: i for i, w in enumerate(vocabulary)},
         )
 
@@ -114,7 +143,7 @@ class Text:
         vectorizer = self._vectorizer()
         try:
             counts = vectorizer.fit_transform(cells)
-        except ValueError as error:
+        except (ValueError, re.error) as error:
             said = ("empty vocabulary", "no terms remain", "documents than min_df")
             if any(words in str(error) for words in said):
                 return (), None
@@ -147,7 +176,7 @@ def is_text(values: Sequence[Any], n_cells: float) -> bool:
     """Return whether a column's different values, among so many cells, are free text."""
     if len(values) < max(_FEWEST_TEXTS, _DIFFERENT * n_cells) or not _all_text(values):
         return False
-    return _words_per_value(values) >= _WORDS_PER_CELL and not are_dates(values)
+    return _are_words(values) and not are_dates(values)
 
 
 def is_identifier(values: Sequence[Any], n_cells: float) -> bool:
@@ -158,7 +187,7 @@ def is_identifier(values: Sequence[Any], n_cells: float) -> bool:
     fewest = max(_FEWEST_IDENTIFIERS, _IDENTIFIERS_DIFFER * n_cells)
     if len(values) < fewest or not _all_text(values):
         return False
-    return dates or _words_per_value(values) < _WORDS_PER_CELL
+    return dates or not _are_words(values)
 
 
 def are_dates(values: Sequence[Any]) -> bool:
@@ -182,5 +211,22 @@ def _all_text(values: Sequence[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _words_per_value(values: Sequence[str]) -> float:
-    return float(np.mean([len(value.split()) for value in values]))
+def _are_words(values: Sequence[str]) -> bool:
+    """Return whether texts have words enough, or come from few words.
+
+    These are more than half of all, have letters, and are in other texts, too.
+    """
+    parts = [_PART.findall(value) for value in values]
+    size = sum(len(each) for each in parts) - 0.5 * sum(map(_n_characters, values))
+    if size >= _WORDS_PER_CELL * len(values):
+        return True
+    if size < _WORDS_AGAIN * len(values):
+        return False
+    often = Counter(part for each in parts for part in {one.casefold() for one in each})
+    again = sum(n for part, n in often.items() if n > 1 and any(map(str.isalpha, part)))
+    return 2 * again > sum(often.values())
+
+
+def _n_characters(value: str) -> int:
+    """Return how many characters of scripts without spaces a text has."""
+    return 0 if value.isascii() else len(_CHARACTER.findall(value))
