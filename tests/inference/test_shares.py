@@ -162,6 +162,26 @@ def test_fits_to_few_rows_for_their_parameters_keep_the_level():
     assert shifted < 15
 
 
+def test_a_class_of_which_no_row_was_left_out_has_no_part_in_the_test():
+    """Its one row is in every fold's fit, where it counts for more than in the fit to all rows."""
+    rng = np.random.default_rng(5)
+    held, new = (log_softmax(rng.normal(size=(n, 3)) - [0, 0, 4], axis=1) for n in (100, 300))
+    held[:, 2] += 0.5
+    codes, fitted = rng.integers(2, size=100), np.array([0.45, 0.45, 0.1])
+    held = log_softmax(held, axis=1)
+    found = estimate_shares(new, np.arange(3), fitted, HeldOut.of(held, codes, None))
+    two = estimate_shares(
+        log_softmax(new[:, :2], axis=1),
+        np.arange(2),
+        np.array([0.5, 0.5]),
+        HeldOut.of(held[:, :2], codes, None),
+    )
+    assert_allclose(found.p_value, two.p_value, rtol=1e-10)
+    alone = estimate_shares(new, np.arange(3), fitted, HeldOut.of(held, np.zeros_like(codes), None))
+    assert alone.p_value == 1.0
+    assert_array_equal(alone.shares, fitted)
+
+
 @pytest.mark.parametrize("fitted", [[0.65, 0.35], [0.5, 0.2, 0.3]])
 def test_a_model_that_says_nothing_of_the_classes_shifts_no_share(fitted):
     # Sure of itself as naive Bayes is, and wrong: rows held out flatten it to next to nothing.

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, f, norm
 
 from crossfade._checks import counted
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.inference.held_out import HeldOut, normalised
 
@@ -133,7 +133,7 @@ def estimate_shares(
         likeliest = _mixture(log_posterior, at_rest)
         spread, test = _likelihood_spread(np.exp(log_posterior), fitted, likeliest)
     else:
-        test = _against_rows_left_out(np.exp(log_posterior), fitted, held_out)
+        test = _against_rows_left_out(log_posterior, fitted, held_out)
         map_ = _calibration(held_out)
         log_posterior = _calibrated(log_posterior, map_)
         own = np.exp(_calibrated(held_out.log_posterior, map_))
@@ -227,22 +227,26 @@ def _likelihood_spread(
     return _spread(_inverse(information(best))), test
 
 
-def _confusion(own: Floats, fitted: Floats, held_out: HeldOut) -> tuple[Floats, Floats, Floats]:
+def _confusion(
+    own: Floats, held_out: HeldOut, classes: Integers, otherwise: Floats | None = None
+) -> tuple[Floats, Floats, Floats]:
     """Return each class's rows' mean posterior M, covariance and weight, of rows left out.
 
-    M is a confusion matrix without decisions (Lipton, Wang & Smola 2018).
+    M is a confusion matrix without decisions (Lipton, Wang & Smola 2018); `otherwise` for a class
+    without rows.
     """
     k = own.shape[1]
     means, inner, counts = np.zeros((k, k)), np.zeros((k, k, k)), np.zeros(k)
-    for code in range(k):
+    for place, code in enumerate(classes):
         weights = held_out.weights * (held_out.codes == code)
-        counts[code] = weights.sum()
-        if counts[code] > 0.0:
-            means[code] = weights @ own / counts[code]
-            away = own - means[code]
-            inner[code] = (weights[:, None] * away).T @ away / counts[code]
+        counts[place] = weights.sum()
+        if counts[place] > 0.0:
+            means[place] = weights @ own / counts[place]
+            away = own - means[place]
+            inner[place] = (weights[:, None] * away).T @ away / counts[place]
         else:
-            means[code] = fitted
+            assert otherwise is not None
+            means[place] = otherwise
     return means, inner, counts
 
 
@@ -255,10 +259,19 @@ def _mixed(shares: Floats, means: Floats, inner: Floats, counts: Floats) -> tupl
     return between, within, np.einsum("c,cij->ij", shares**2 * noise, inner)
 
 
-def _against_rows_left_out(posterior: Floats, fitted: Floats, held_out: HeldOut) -> _Test:
-    """Return the test that new rows' mean posterior is that of rows left out, fM."""
+def _against_rows_left_out(log_posterior: Floats, fitted: Floats, held_out: HeldOut) -> _Test:
+    """Return the test that new rows' mean posterior is that of rows left out, fM.
+
+    Of the classes of these rows: one of a single row is in every fold's fit, and counts for more.
+    """
+    seen = np.flatnonzero(np.bincount(held_out.codes, held_out.weights, len(fitted)))
+    posterior = np.exp(normalised(log_posterior[:, seen]))
+    own = np.exp(normalised(held_out.log_posterior[:, seen]))
+    fitted = fitted[seen] / fitted[seen].sum()
     n, k = posterior.shape
-    means, inner, counts = _confusion(np.exp(held_out.log_posterior), fitted, held_out)
+    if k == 1:
+        return _Test(1.0, 0.0, n)
+    means, inner, counts = _confusion(own, held_out, seen)
     between, within, left_out = _mixed(fitted, means, inner, counts)
     m = float(counts.sum())
     # The shares of fit, too, are those of rows that were drawn. What classes count for is no row.
@@ -270,7 +283,8 @@ def _against_rows_left_out(posterior: Floats, fitted: Floats, held_out: HeldOut)
     pooled = squares / max(m + n - 2.0, 1.0) + 1e-15 * np.eye(k)
     gap, covariance = mean - fitted @ means, pooled * (1.0 / n + 1.0 / worth)
     if held_out.moved is not None:
-        gap, covariance = gap - held_out.moved.mean, covariance + held_out.moved.covariance
+        gap = gap - held_out.moved.mean[seen]
+        covariance = covariance + held_out.moved.covariance[np.ix_(seen, seen)]
     gap, information = gap[:-1], _inverse(covariance[:-1, :-1])
     left = max(m + n - k, 1.0)
     statistic = float(gap @ information @ gap) * left / max(m + n - 2.0, 1.0)
@@ -289,7 +303,7 @@ def _left_out_spread(
 
     Its noise is that of the new rows and, through M, that of the rows left out.
     """
-    means, inner, counts = _confusion(own, fitted, held_out)
+    means, inner, counts = _confusion(own, held_out, np.arange(len(fitted)), fitted)
     between, within, left_out = _mixed(likeliest, means, inner, counts)
     slopes = (means[:-1] - means[-1])[:, :-1].T
     # Classes that the model cannot tell apart leave their shares open.

@@ -92,8 +92,11 @@ class UnseenRows:
         scores, means = np.empty((n, k)), np.empty((numbers.size, numbers.size, k))
         with single_threaded_blas(), np.errstate(invalid="ignore", over="ignore"):
 
+            seen = np.unique(rows.codes[held])  # a class of one row is in every fit
+
             def mean_posteriors(of_all: Floats) -> Floats:
-                found: Floats = member @ np.exp(normalised(of_all)) / counts[:, None]
+                found = np.zeros((numbers.size, k))
+                found[:, seen] = member @ np.exp(normalised(of_all[:, seen])) / counts[:, None]
                 return found
 
             for j, number in enumerate(numbers):
