@@ -41,7 +41,7 @@ class Moved(NamedTuple):
         for j, own in enumerate(moved):
             others = np.arange(share.size) != j
             rest = share[others]
-            away = own[others] - rest @ own[others] / rest.sum()
+            away = own[others] - rest @ own[others] / max(rest.sum(), 1e-300)
             covariance += share[j] * (away.T * rest) @ away
         return cls(share @ (share @ moved), covariance)
 

@@ -86,13 +86,12 @@ class UnseenRows:
             return None
         n, k = rows.n_samples, rows.n_classes
         every, numbers = np.arange(n), np.unique(fold[held])
+        seen = np.unique(rows.codes[held])  # a class of one row is in every fit
         repeats = np.ones(n) if rows.weights is None else rows.weights
         member = np.equal(numbers[:, None], fold) * repeats
-        counts = member.sum(axis=1)
+        counts = np.maximum(member.sum(axis=1), 1e-300)
         scores, means = np.empty((n, k)), np.empty((numbers.size, numbers.size, k))
         with single_threaded_blas(), np.errstate(invalid="ignore", over="ignore"):
-
-            seen = np.unique(rows.codes[held])  # a class of one row is in every fit
 
             def mean_posteriors(of_all: Floats) -> Floats:
                 found = np.zeros((numbers.size, k))
