@@ -85,12 +85,17 @@ def test_json_holds_the_numbers_of_the_table(table, tmp_path, capsys):
     assert content["target"] == "default"
     for model in content["models"]:
         (line,) = (line for line in out.splitlines() if line.startswith(model["name"]))
-        for metric, scale, decimals in (("error", 100, 1), ("log_loss", 1, 3), ("brier", 1, 3)):
-            value, error = (scale * model[metric][key] for key in ("mean", "standard_error"))
-            if metric != "error" and max(value, error) >= 1:
+        found = [(model[metric], "") for metric in ("error", "log_loss", "brier")]
+        if difference := model["difference_to_best"]["log_loss"]:  # ± means the same everywhere
+            found.append((difference, "+"))
+        for one, sign in found:
+            scale, decimals = (100, 1) if one is model["error"] else (1, 3)
+            value, error = (scale * one[key] for key in ("mean", "standard_error"))
+            if scale == 1 and max(value, error) >= 1:
                 decimals = 2
-            shown = f"{value:.{decimals}f} ±{error:.{decimals}f}"
+            shown = f"{sign}{value:.{decimals}f} ±{error:.{decimals}f}"
             assert re.sub(r"\b0\.", ".", shown).replace("±0.", "±.") in line
+    assert "Δ log-loss above the best, paired over splits" in map(str.rstrip, out.splitlines())
     for sentence in content["verdict"]:
         assert sentence in " ".join(out.split())
     assert set(os.listdir(tmp_path)) == {"loans.csv", "out.json"}

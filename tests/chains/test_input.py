@@ -73,6 +73,8 @@ def test_hidden_labels():
     [
         (lambda: layout_of("abc"), "X: expected a list of sequences, or one array with lengths"),
         (lambda: layout_of(["abc"]), "got 'abc' as sequence 0"),
+        (lambda: layout_of("a dog"), "got the text 'a dog'; split texts into words, "),
+        (lambda: layout_of(["a dog", "a cat"]), "got the text 'a dog'; split texts into words"),
         (lambda: layout_of([1.0, 2.0]), r"write \[X\] for a single sequence"),
         (lambda: layout_of(np.zeros(5), [2, 2]), "lengths: expected whole numbers that add up to"),
         (lambda: layout_of(np.zeros(4), [2.0, 2.0]), "lengths: expected whole numbers"),

@@ -324,6 +324,7 @@ def test_a_row_without_a_posterior_is_refused_and_never_nan(make, tradeoff):
         ({1, 2}, "got {1, 2}; use list(X) if it holds the rows"),
         ((row for row in [[1.0], [2.0]]), "use list(X) if it holds the rows"),
         ({"a": [1.0, 2.0]}, "use pandas.DataFrame(X)"),
+        ({"a": 1.0, "b": "red"}, "use pandas.DataFrame([X])"),
         (pl.DataFrame({"a": [1.0, 2.0]}).lazy(), "use X.collect()"),
         (pd.DataFrame([[1.0, 2.0], [3.0, 5.0]], columns=["a", 1]), "got 1 among others; use X.col"),
     ],

@@ -268,8 +268,9 @@ def test_the_verdict_says_when_nothing_beats_guessing():
     X, y = rng.normal(size=(40, 2)), np.tile([0, 1], 20)
     found = compare(X, y, models=models, stop_early=False)
     assert found.verdict_sentences == (
-        "Guess has the lowest log-loss 0.693 ± 0.000, but cannot be told apart from also a "
-        "guess (higher by 0.000, 95 % interval 0.000 to 0.000).",
+        "No model is better than guessing: guess has the lowest log-loss 0.693 ± 0.000, but these "
+        "rows do not show that it is better than also a guess (higher by 0.000, 95 % interval "
+        "0.000 to 0.000).",
         "Generative and discriminative fits were not compared, because no model with a tradeoff "
         "ran.",
         "At the present slope, doubling the 32 training rows would change the log-loss of guess "
@@ -345,16 +346,14 @@ def test_the_verdict_says_plainly_when_a_reference_wins_and_by_how_much(own, tol
     found = compare(X, y, models=models, n_splits=4)
     gap = found["ours"].differences["log_loss"]
     first = found.verdict_sentences[0]
-    assert first.startswith("Theirs, a reference, has the lowest log-loss 0.")
+    assert first.startswith("Use theirs: its log-loss 0.")
     shown = re.escape(figure(gap.mean, gap.standard_error))
     interval = r"95 % interval -?\d\.\d+ to \d\.\d+"
-    wins = "The reference wins: the best model with a tradeoff, ours, is worse by "
-    wins += rf"{shown} \({interval}\)\."
     # Of a single rival all that there is to say is said at once.
-    tied = rf"cannot be told apart from ours \(higher by {shown}, {interval}\)\."
-    assert re.search((wins if told else tied) + "( Pooling ours |$)", first)
-    of_models = first.partition(" Pooling ")[0]
-    assert ("cannot be told apart" in of_models) != told
+    than = "lower than that of" if told else "do not show that it is better than"
+    assert re.search(rf"{than} ours \(higher by {shown}, {interval}\)\.( A pool of |$)", first)
+    of_models = first.partition(" A pool of ")[0]
+    assert ("do not show" in of_models) != told
     assert len(re.findall("95 % interval", of_models)) == 1
     assert_figures_are_in(found)
 
@@ -369,7 +368,7 @@ def test_the_closest_of_those_that_cannot_be_told_apart_is_one_of_them():
     assert gaps["worse"].excludes_zero
     assert not gaps["erratic"].excludes_zero
     assert gaps["worse"].mean < gaps["erratic"].mean
-    assert "apart from erratic and wild; the closest of these is erratic" in found.verdict()
+    assert "better than erratic and wild (the closest, erratic, is higher by" in found.verdict()
 
 
 def test_a_model_that_fails_is_listed_and_the_others_go_on():

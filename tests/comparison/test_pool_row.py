@@ -77,7 +77,7 @@ def test_it_costs_no_fit_and_stands_beside_its_members(monkeypatch):
     assert set(pool.weights) == {"a", "b"}
     rival = found[pool.rival].scores["log_loss"]
     assert pool.gain["log_loss"].mean == pytest.approx(np.mean(pool.scores["log_loss"] - rival))
-    assert "Pooling " in found.verdict_sentences[0]
+    assert "A pool of models (weights: " in found.verdict_sentences[0]
     assert "pool of these" in found.to_markdown()
     assert found.to_dict()["pool"]["weights"] == pool.weights
 

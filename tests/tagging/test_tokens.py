@@ -65,6 +65,7 @@ def test_written_and_read_again(tmp_path_factory, sentences):
     ("content", "message"),
     [
         (b"a b\nc\n", r"line 2: expected 2 non-empty columns as in the first line, got 'c'"),
+        (b"a\n" + b"x y " * 50, r"got 'x y .*….* y '; separate"),
         (b"a\tb\n\nc\t\n", r"line 3: expected 2 non-empty columns"),
         (b"a b\n\xff b\n", r"line 2: expected UTF-8 text, got the byte b'\\xff'"),
         (b"\n \n", r"expected at least one token, got an empty file"),

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from crossfade._checks import counted, is_missing
+from crossfade._checks import counted, is_missing, show
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 
@@ -91,6 +91,7 @@ def layout_of(X: Any, lengths: ArrayLike | None = None) -> Layout:
         return Layout(_offsets(lengths, _count(X)), listed=False)
     if scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object and X.ndim < 3):
         return Layout(np.array([0, _count(X)], dtype=np.int64), listed=False)
+    _refuse_unsplit(X)
     if isinstance(X, str | bytes) or not hasattr(X, "__len__") or hasattr(X, "columns"):
         raise DataError(
             "X: expected a list of sequences, or one array with lengths, got "
@@ -98,6 +99,7 @@ def layout_of(X: Any, lengths: ArrayLike | None = None) -> Layout:
         )
     counts = []
     for number, sequence in enumerate(X):
+        _refuse_unsplit(sequence)
         if isinstance(sequence, str | bytes) or not (
             hasattr(sequence, "__len__") or scipy.sparse.issparse(sequence)
         ):
@@ -107,6 +109,14 @@ def layout_of(X: Any, lengths: ArrayLike | None = None) -> Layout:
             )
         counts.append(_count(sequence))
     return Layout(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), listed=True)
+
+
+def _refuse_unsplit(text: Any) -> None:
+    if isinstance(text, str) and len(text.split()) != 1:
+        raise DataError(
+            f"X: expected a list of sequences of words, got the text {show(text)}; split texts "
+            "into words, [text.split() for text in X], or write [X] for a single sequence"
+        )
 
 
 def _count(values: Any) -> int:

@@ -122,7 +122,8 @@ def threshold_costs(
     """
     alt = altair()
     base = alt.Chart(records(rows))
-    color, _, dash = _by_model(names, roles, colours)
+    lines = alt.Legend(symbolType="stroke")  # not the band's circles
+    color, _, dash = _by_model(names, roles, colours, legend=lines)
     x = alt.X(
         "threshold:Q",
         title=f"decide for {positive} from a probability of",
@@ -160,11 +161,13 @@ def _diagonal(alt: Any, colours: Colours, start: float, end: float) -> Any:
     )
 
 
-def _by_model(names: Sequence[str], roles: Sequence[str], colours: Colours) -> tuple[Any, Any, Any]:
+def _by_model(
+    names: Sequence[str], roles: Sequence[str], colours: Colours, **options: Any
+) -> tuple[Any, Any, Any]:
     """Return the colour, shape and dash that tell models apart."""
     shapes = {"generative": "square", "discriminative": "circle", "best": "diamond"}
     return (
-        by_value("Color", "model", names, [getattr(colours, role) for role in roles]),
-        by_value("Shape", "model", names, [shapes[role] for role in roles]),
-        by_value("StrokeDash", "model", names, [ROLE_DASHES[role] for role in roles]),
+        by_value("Color", "model", names, [getattr(colours, role) for role in roles], **options),
+        by_value("Shape", "model", names, [shapes[role] for role in roles], **options),
+        by_value("StrokeDash", "model", names, [ROLE_DASHES[role] for role in roles], **options),
     )

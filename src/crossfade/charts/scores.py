@@ -29,7 +29,7 @@ def model_differences(
     base = alt.Chart(records(rows))
     names = [row["model"] for row in rows]
     y = alt.Y("model:N", sort=names, title=None, axis=alt.Axis(grid=True, minExtent=60))
-    verdicts, legend = ["best", "cannot be told apart", "worse"], alt.Legend(columns=3)
+    verdicts, legend = ["best", "cannot be told apart", "worse"], alt.Legend(columns=1)
     hues = [colours.discriminative, colours.ink, colours.soft]
     color = by_value("Color", "verdict", verdicts, hues, legend=legend)
     shapes = ["diamond", "circle", "square"]

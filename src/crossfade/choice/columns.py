@@ -101,7 +101,7 @@ class ColumnChoice:
 def in_words(choice: ColumnChoice) -> str:
     """Return why a column has its density."""
     if choice.density == "none":
-        return "nearly every row has a value of its own: an identifier, which is left out"
+        return "nearly every row has a value of its own, or a date or time: left out"
     if choice.reason is Reason.TYPE:
         return f"by the column's type: {_TYPES.get(choice.name, choice.name)}"
     if choice.reason is Reason.GIVEN:

@@ -364,11 +364,11 @@ def _difference(model: ModelResult, result: ComparisonResult) -> Text:
     gap = model.differences.get(result.criterion)
     if gap is None:
         return Text("–", style="dim")
-    known = isfinite(gap.low)
-    mean, half = _pair(gap.mean, (gap.high - gap.low) / 2 if known else 0.0, result.criterion)
+    known = isfinite(gap.standard_error)
+    mean, error = _pair(gap.mean, gap.standard_error if known else 0.0, result.criterion)
     cell = Text("" if gap.excludes_zero else "≈ ", style="yellow")
     cell.append(f"{'' if mean.startswith('-') else '+'}{mean}", style="default")
-    cell.append(f" ±{half}" if known else "", style="dim")
+    cell.append(f" ±{error}" if known else "", style="dim")
     return cell
 
 
@@ -400,8 +400,8 @@ def _legend(result: ComparisonResult, left_out: Sequence[str]) -> Padding:
     label = METRIC_LABELS[result.criterion]
     lines = [
         "* lowest in its column; ± one standard error, corrected for splits sharing rows",
-        f"Δ {label} above the best, paired over splits, ± half its 95 % interval",
-        "≈ cannot be told apart from the best: that interval contains 0",
+        f"Δ {label} above the best, paired over splits",
+        "≈ cannot be told apart from the best: the 95 % interval of Δ contains 0",
     ]
     if _differ(result) and result.complete:
         lines.append("n: splits; a model gets fewer where more would hardly change its place")

@@ -155,7 +155,7 @@ NewData = Annotated[
 NewDataIfAny = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DATA]",
+        metavar="DATA",
         help="New rows, as for predict; without them the model's coefficients are shown.",
         show_default=False,
         callback=_data_there,

@@ -91,9 +91,10 @@ def predict(
     The first column is the prediction, then comes one column P(class) for every class. Columns
     are matched by name, whatever their order; those that the model does not know are ignored and
     named on stderr. Files are read in batches, those of a folder or pattern in the order of their
-    names. Numbers have six significant digits in CSV, all of them with --exact and in Parquet,
-    which also keeps the type of the classes. The predictions are
-    written whole or not at all, to stdout too: they appear when the last row is done.
+    names. Numbers have six significant digits in CSV (probabilities above a half: six of what is
+    left to 1), all of them with --exact and in Parquet, which also keeps the type of the classes.
+    The predictions are written whole or not at all, to stdout too: they appear when the last row
+    is done.
 
     With --adapt the rows are read twice: the shares of the classes among them are estimated, told
     on stderr with 95 % intervals, and the probabilities follow. With --class-prior ill=0.2,well=0.8

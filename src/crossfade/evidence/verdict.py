@@ -54,23 +54,25 @@ def _which_model(result: Comparison) -> str:
     closest = (tied or rivals)[0]
     gap = closest.differences[result.criterion]
     distance = f"{figure(gap.mean, gap.standard_error)}, {_interval(gap)}"
-    beaten = _beaten(result)
-    name = f"{best.name}{', a reference,' if beaten else ''}"
-    known = "every other model with two splits" if once else "every other model"
-    if tied:
-        # That guessing does as well is the first thing to know.
-        names = [m.name for m in sorted(tied, key=lambda m: not m.guesses)]
-        nearest = "" if names == [closest.name] else f"; the closest of these is {closest.name}"
-        text = (
-            f"{name} has the lowest {score}, but cannot be told apart from "
-            f"{_listed(names)}{nearest} (higher by {distance})"
-        )
-    elif beaten:
-        text = f"{name} has the lowest {score}"
+    guessing = any(m.guesses for m in (best, *tied))
+    if guessing or ahead or math.isnan(gap.standard_error):
+        lowest = f"{best.name} has the lowest {score}"
+        lower = f"{lowest}, lower than that of"
     else:
+        its = f"use {best.name}: its {score} is"
+        lowest, lower = f"{its} the lowest", f"{its} lower than that of"
+    if tied:
+        nearest = "" if len(tied) == 1 else f"the closest, {closest.name}, is "
+        text = (
+            f"{lowest}, but these rows do not show that it is better than "
+            f"{_listed([m.name for m in tied])} ({nearest}higher by {distance})"
+        )
+    else:
+        known = "every other model with two splits" if once else "every other model"
         others = closest.name if len(rivals) == 1 else f"{known}; the closest is {closest.name}"
-        use = f"{name} comes first" if ahead else f"use {name}"
-        text = f"{use}: its {score} is lower than that of {others} (higher by {distance})"
+        text = f"{lower} {others} (higher by {distance})"
+    if guessing:  # the first thing to know
+        text = f"no model is {'' if best.guesses else 'clearly '}better than guessing: {text}"
     text = f"{early}Of the models with two splits or more, {text}" if ahead else _capital(text)
     return f"{text}.{_by_how_much(result, closest.name)}{_pool(result)}{_ended(result)}"
 
@@ -117,21 +119,21 @@ def _pool(result: Comparison) -> str:
     if pool is None or result.criterion not in pool.gain:
         return ""
     order = sorted(pool.weights, key=lambda name: -pool.weights[name])
-    first, *others = (f"{pool.weights[name]:.2f})" for name in order)
-    told = [f"(weight {first}", *(f"({weight}" for weight in others)]
-    if not others:
+    if len(order) == 1:
         return f" A pool of the models comes to {order[0]} alone."
-    members = _listed([f"{name} {weight}" for name, weight in zip(order, told, strict=True)])
+    weights = _listed([f"{name} {pool.weights[name]:.2f}" for name in order])
     gap, label = pool.gain[result.criterion], METRIC_LABELS[result.criterion]
     amount = f"{figure(abs(gap.mean), gap.standard_error)} in {label}"
     if not gap.excludes_zero:
+        than = f"not clearly better than {pool.rival} alone"
         way = "lower" if gap.mean < 0 else "higher"
-        signed = f"{way} by {amount}, {_interval(gap)}"
-        return f" Pooling {members} cannot be told apart from {pool.rival} alone ({signed})."
-    low, high = (figure(v, gap.standard_error) for v in sorted((abs(gap.low), abs(gap.high))))
-    each = "either" if len(order) == 2 else "each of them"
-    than = f"better than {each}" if gap.mean < 0 else f"worse than {pool.rival} alone"
-    return f" Pooling {members} is {than} by {amount} (95 % interval {low} to {high})."
+        by = f"({way} by {amount}, {_interval(gap)})"
+    else:
+        low, high = (figure(v, gap.standard_error) for v in sorted((abs(gap.low), abs(gap.high))))
+        each = "either" if len(order) == 2 else "each of them"
+        than = f"better than {each}" if gap.mean < 0 else f"worse than {pool.rival} alone"
+        by = f"by {amount} (95 % interval {low} to {high})"
+    return f" A pool of models (weights: {weights}) is {than} {by}."
 
 
 def _beaten(result: Comparison) -> bool:
@@ -150,12 +152,11 @@ def _by_how_much(result: Comparison, closest: str) -> str:
     if not _beaten(result) or not gaps:
         return ""
     gap, name = min(gaps, key=lambda pair: pair[0].mean)
-    amount = f"{figure(gap.mean, gap.standard_error)} ({_interval(gap)})"
-    if gap.excludes_zero:
-        return f" The reference wins: the best model with a tradeoff, {name}, is worse by {amount}."
     if name == closest:  # of which that has been said
         return ""
-    return f" The best model with a tradeoff, {name}, is higher by {amount}: no clear difference."
+    amount = f"{figure(gap.mean, gap.standard_error)} ({_interval(gap)})"
+    clear = "" if gap.excludes_zero else ": no clear difference"
+    return f" The best model with a tradeoff, {name}, is higher by {amount}{clear}."
 
 
 def _which_end(result: Comparison) -> str:

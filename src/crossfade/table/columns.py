@@ -239,7 +239,8 @@ def _refuse_other_containers(X: Any) -> None:
     refuse_parts(X)
     table = any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__"))
     if isinstance(X, dict) and not table:  # SciPy's dictionaries of keys have a shape
-        remedy = "use pandas.DataFrame(X)"
+        one_row = X and all(map(np.isscalar, X.values()))
+        remedy = f"use pandas.DataFrame({'[X]' if one_row else 'X'})"
     elif isinstance(X, (str, bytes)) or X is None or isinstance(X, (int, float, complex)):
         remedy = "read the table first"
     elif table or (hasattr(X, "__len__") and hasattr(X, "__getitem__")):

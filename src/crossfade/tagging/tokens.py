@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from crossfade._checks import counted
+from crossfade._checks import counted, show
 from crossfade.errors import DataError
 from crossfade.files import no_such_file, refuse_device
 
@@ -54,7 +54,7 @@ def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
         if len(cells) != width or not all(cells):
             raise DataError(
                 f"{path}, line {number}: expected {counted(width, 'non-empty column')} as in the "
-                f"first line, got {line!r:.80}; separate columns by tabs throughout, or by spaces "
+                f"first line, got {show(line)}; separate columns by tabs throughout, or by spaces "
                 "throughout"
             )
         sentence.append(cells)
