@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
-from crossfade import CountsWarning, GaussianDiscriminant, NaiveBayes, PooledClassifier
+from crossfade import CountsWarning, GaussianDiscriminant, NaiveBayes, PooledClassifier, compare
 from crossfade.comparison.references import references
 from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
 from crossfade.errors import DataError, NotADensityError
@@ -372,7 +372,6 @@ def test_empty_documents_get_the_class_shares():
 
 
 REFUSED = [
-    (lambda S, y: NaiveBayes().fit(-S, y), "expected counts of at least 0 in a sparse table"),
     (lambda S, y: NaiveBayes().fit(S * np.nan, y), "expected no missing cells in a sparse table"),
     (lambda S, y: NaiveBayes().fit(S * np.inf, y), "expected finite numbers, got infinity"),
     (lambda S, y: NaiveBayes().fit(0 * S, y), "expected some words, got none in 120 rows"),
@@ -526,3 +525,57 @@ def test_counts_and_their_transforms_are_counts(way):
     S, y = documents_beside(np.ones((200, 0)))
     S.data = way(S.data.astype(float))
     NaiveBayes(tradeoff=1).fit(S, y)
+
+
+def signed(n_classes: int, standardised: bool) -> tuple:
+    """Return hashed words with signs, or counts beside standardised numbers."""
+    X, y = counts(n_classes=n_classes)
+    rng = np.random.default_rng(3)
+    if standardised:
+        numbers = rng.normal(size=(len(y), 2)) + 0.3 * y[:, None]
+        return scipy.sparse.csr_array(np.hstack([X, numbers])), y
+    return scipy.sparse.csr_array(X * rng.choice([-1.0, 1.0], X.shape[1])), y
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("standardised", [True, False])
+@pytest.mark.parametrize("l2", [0.1, 3.0])
+def test_numbers_of_any_sign_are_those_of_logistic_regression(n_classes, standardised, l2):
+    X, y = signed(n_classes, standardised)
+    model = NaiveBayes(tradeoff=0, l2=l2).fit(X, y)
+    expected = LogisticRegression(C=1 / l2, tol=1e-12, max_iter=10_000).fit(X, y)
+    assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-6)
+    assert_allclose(model.predict_proba(X.toarray()), model.predict_proba(X), atol=1e-14)
+    assert model.density_report_[0]["density"] == "linear"
+
+
+@pytest.mark.parametrize("standardised", [True, False])
+def test_numbers_of_any_sign_are_pooled_over_penalties(standardised, tmp_path):
+    X, y = signed(2, standardised)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = NaiveBayes().fit(X, y)
+    assert set(model.tradeoff_path_["tradeoff"]) == {0.0}
+    order = np.random.default_rng(0).permutation(len(y))
+    again = NaiveBayes().fit(X[order], y[order])
+    assert_allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-8)
+    save_model(model, tmp_path / "m.skops")
+    loaded = load_model(tmp_path / "m.skops").estimator
+    assert_allclose(loaded.predict_proba(X), model.predict_proba(X), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda X, y: NaiveBayes(tradeoff=1).fit(X, y),
+        lambda X, y: NaiveBayes(tradeoff=0.5).fit(X, y),
+        lambda X, y: NaiveBayes("multinomial", tradeoff=0).fit(X, y),
+        lambda X, y: NaiveBayes(tradeoff=1).partial_fit(X, y, classes=[0, 1]),
+        lambda X, y: NaiveBayes(tradeoff=1).fit(abs(X), y).predict(X),
+        lambda X, y: PooledClassifier(["nb", "forest"]).fit(X, y),
+        lambda X, y: compare(X, y),
+    ],
+)
+def test_negative_numbers_are_refused_where_words_are_counted(read):
+    with pytest.raises(DataError, match=r"Negative values.*density='auto' with tradeoff=0 or"):
+        read(*signed(2, False))

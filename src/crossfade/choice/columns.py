@@ -43,6 +43,7 @@ _TYPES = {
     "bernoulli": "yes or no, or two different numbers alone",
     "categorical": "text or categories",
     "text": "text of many words",
+    "linear": "numbers of any sign; no density, but a logistic regression",
 }
 
 #: Folds for the evidence on columns, and most rows that it is taken from.

@@ -57,11 +57,14 @@ _OF_SPARSE = (
     Variant("all", by_ratio=True, points=((0.0, 3.0),)),
 )
 
+#: Those of one with negative numbers, which no density has.
+_OF_SIGNED = (Variant("all", points=((0.0, 10.0), (0.0, 1.0), (0.0, 0.1))),)
+
 
 def variants(schema: Schema) -> tuple[Variant, ...]:
     """Return what a choice is made among where there are words."""
     if schema.sparse:
-        return _OF_SPARSE
+        return _OF_SIGNED if schema.signed else _OF_SPARSE
     texts = [j for j, text in enumerate(schema.texts or ()) if text is not None]
     if not texts:
         return ()
@@ -113,7 +116,7 @@ def _of_words(
     schema: Schema, column: int, chosen: Any, alpha: float, words: Variant | None
 ) -> Density | None:
     """Return the density of a sparse table or a column of text, None for other columns."""
-    by_ratio, tf_idf = words is not None and words.by_ratio, words is not None
+    by_ratio, tf_idf = words is not None and words.by_ratio, words is not None and not schema.signed
     if schema.sparse:
         if chosen == "bernoulli":
             return BinaryWords(alpha, by_ratio=by_ratio)

@@ -149,7 +149,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
         if schema.sparse:
             self._cells = None
             density = getattr(self, "density", None)
-            auto = isinstance(density, str) and density == "auto"
+            auto = isinstance(density, str) and density == "auto" and not schema.signed
             odd = unlike_counts(matrix.words[0], schema.names) if auto else None
             if odd is not None:
                 message = (

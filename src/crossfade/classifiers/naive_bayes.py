@@ -213,6 +213,12 @@ default="auto"
 
     _takes_sparse = True
     _search: Search
+
+    @property
+    def _takes_signed(self) -> bool:
+        """Whether a sparse table may hold negative numbers, as a logistic regression's may."""
+        return _is_auto(self.density) and (isinstance(self.tradeoff, str) or self.tradeoff == 0)
+
     interactions_: list[str]
     thresholds_: list[str]
     interaction_tests_: list[dict[str, Any]]
@@ -294,7 +300,8 @@ default="auto"
     ) -> list[ColumnChoice]:
         given: dict[int, Any] = {}
         if schema.sparse:
-            return [self._word_choice()]
+            signed = ColumnChoice("all columns", "linear", Reason.TYPE)
+            return [signed if schema.signed else self._word_choice()]
         if isinstance(self.density, Mapping):
             chosen = self.density.items()
             given = {schema.index(column): one for column, one in chosen if not _is_auto(one)}

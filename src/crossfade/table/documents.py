@@ -204,9 +204,9 @@ def indexable(X: Any) -> Any:
 
 
 def word_counts(X: Any, names: Sequence[str] | None = None) -> Any:
-    """Return a sparse table as CSR of positive doubles in canonical form; X is not changed.
+    """Return a sparse table as CSR of doubles, none 0, in canonical form; X is not changed.
 
-    Cells that are missing, infinite or negative are refused, with their column's name.
+    Cells that are missing or infinite are refused, with their column's name.
     """
     if not scipy.sparse.issparse(X):
         X = _of_frame(X)
@@ -304,29 +304,44 @@ def _of_frame(X: Any) -> Any:
 
 
 def _check_entries(counts: Any, names: Sequence[str] | None) -> None:
-    """Refuse entries that are missing, infinite or negative, naming the first one's column."""
+    """Refuse entries that are missing or infinite, naming the first one's column."""
     data = counts.data
-    missing = np.isnan(data)
-    refused = missing | (data < 0) | np.isinf(data)
-    if not refused.any():
-        return
-    first = int(np.flatnonzero(refused)[0])
-    column = int(counts.indices[first])
-    name = column if names is None else repr(names[column])
-    if missing.any():
+    n_missing = int(np.isnan(data).sum())
+    if n_missing:
         raise DataError(
             f"X: expected no missing cells in a sparse table (Input X contains NaN), got "
-            f"{int(missing.sum())}; a word that does not occur is a 0: leave the cell out"
+            f"{n_missing}; a word that does not occur is a 0: leave the cell out"
         )
     if np.isinf(data).any():
+        name = _name_of(counts, np.isinf(data), names)
         raise DataError(
             f"X: expected finite numbers, got infinity (inf) in column {name}; replace it by "
             "a number"
         )
+
+
+def _name_of(counts: Any, entries: NDArray[np.bool_], names: Sequence[str] | None) -> Any:
+    """Return the column of the first of these entries."""
+    column = int(counts.indices[np.argmax(entries)])
+    return column if names is None else repr(names[column])
+
+
+def is_signed(counts: Any) -> bool:
+    """Return whether some entry is negative."""
+    return bool(counts.nnz and counts.data.min() < 0.0)
+
+
+def check_counts_of_words(counts: Any, names: Sequence[str]) -> None:
+    """Refuse negative entries, naming the first one's column."""
+    if not is_signed(counts):
+        return
+    data = counts.data
     raise DataError(
         f"X: expected counts of at least 0 in a sparse table (Negative values in data), got "
-        f"{data[first]:g} in column {name}; leave the columns as they are counted, or use "
-        "X.toarray() for measurements"
+        f"{data[np.argmax(data < 0)]:g} in column {_name_of(counts, data < 0, names)}; give "
+        "density='auto' with tradeoff=0 or 'auto' in fit, which take any sign (logistic "
+        "regression), hash words with alternate_sign=False, give text and numbers as columns of "
+        "one data frame, or use X.toarray() for measurements"
     )
 
 

@@ -51,7 +51,10 @@ def read_features(
             schema = schema.extended(columns)
         matrix = schema.encode(columns, handle_unknown, in_place=in_place)
     else:
-        schema = Schema.learn(columns, declared, sample_weight=sample_weight, of_all=of_all)
+        signed = getattr(estimator, "_takes_signed", False)
+        schema = Schema.learn(
+            columns, declared, sample_weight=sample_weight, of_all=of_all, signed=signed
+        )
         _warn_of_numerals(columns, schema, declared)
         # Categories of rows without weight are not in the schema, and must not be an error.
         matrix = schema.encode(columns, in_place=in_place)

@@ -20,7 +20,7 @@ from crossfade._checks import check_choice, counted, listed, show
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns, read_columns, where
 from crossfade.table.columnwise import ColumnArrays
-from crossfade.table.documents import MixedRows
+from crossfade.table.documents import MixedRows, check_counts_of_words, is_signed
 from crossfade.table.factorise import Factorised, recode
 from crossfade.table.kinds import Kind, column_index, declared_kinds, detect_kinds
 from crossfade.table.matrix import (
@@ -55,7 +55,7 @@ class Schema:
     `has_names`: Whether the names came with the table.
     `texts`: How columns of text are cut into words, None for others; () where there is none. The
         categories of such a column are its words.
-    `sparse`: Whether all columns are one sparse block of counts.
+    `sparse`: Whether all columns are one sparse block of counts, `signed` of numbers of any sign.
     """
 
     names: tuple[str, ...]
@@ -64,6 +64,7 @@ class Schema:
     has_names: bool
     sparse: bool = False
     texts: tuple[Text | None, ...] = ()
+    signed: bool = False
 
     @property
     def n_features(self) -> int:
@@ -89,8 +90,11 @@ class Schema:
         *,
         sample_weight: Any = None,
         of_all: bool = True,
+        signed: bool = False,
     ) -> Schema:
         """Return the schema of a table; `of_all`: of all rows, not of the first of batches.
+
+        `signed`: Whether a sparse table may hold negative numbers.
 
         Shapes: X (n_rows, n_columns); sample_weight (n_rows,).
         """
@@ -99,7 +103,9 @@ class Schema:
             count: Kind = "count"
             nothing = (None,) * len(columns.names)
             kinds_of_all = (count,) * len(columns.names)
-            return cls(columns.names, kinds_of_all, nothing, columns.has_names, sparse=True)
+            signed = signed and is_signed(columns.words)
+            named = columns.names, kinds_of_all, nothing, columns.has_names
+            return cls(*named, sparse=True, signed=signed)
         weights = check_weights(sample_weight, columns.n_rows)
         kept = None if weights is None or bool(weights.all()) else weights > 0
         kinds = declared_kinds(columns, declared)
@@ -232,6 +238,8 @@ class Schema:
 
     def _counts(self, columns: Columns) -> MixedRows:
         counts = columns.counted().words
+        if not self.signed:
+            check_counts_of_words(counts, self.names)
         return MixedRows.of(np.zeros((columns.n_rows, 1)), {0: counts}, in_order=False)
 
     def encode_columns(self, columns: Columns) -> Any:
