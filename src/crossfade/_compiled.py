@@ -43,33 +43,129 @@ _SCALARS = {"n": "int64", "x": "float64", "b": "boolean"}
 _NOTHING = np.zeros(0)
 
 
+#: Numbers of single precision that are added at once, and entries ahead of which memory is asked
+#: for, by :func:`add_multiples`.
+LANES = 8
+_ENTRIES_AHEAD = 48
+
+
 def prefetch(array: NDArray[Any], index: int) -> None:
     """Ask for an entry's line of memory before it is needed; outside compiled code, do nothing."""
 
 
+def add_multiples(
+    vectors: int,
+    own: NDArray[Any],
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    start: int,
+    end: int,
+    table: NDArray[Any],
+    first: int,
+) -> None:
+    """Add data[e] times row indices[e] of `table`, start ≤ e < end, to `own`, in single precision.
+
+    Of 8 `vectors` columns from `first` on, which stay in registers: as loops over arrays, that
+    might overlap, each entry's would be loaded and stored. `vectors`: A literal number.
+    """
+    some, columns = slice(start, end), slice(first, first + LANES * vectors)
+    own[columns] += data[some].astype(np.float32) @ table[indices[some], columns]
+
+
 @cache
-def _compile_prefetch() -> None:
-    """Tell the compiler what :func:`prefetch` is."""
+def _compile_intrinsics() -> None:
+    """Tell the compiler what :func:`prefetch` and :func:`add_multiples` are."""
     from llvmlite import ir
     from numba import types
+    from numba.core import cgutils
     from numba.extending import intrinsic, overload
+
+    number, long = ir.IntType(32), ir.IntType(64)
+    single, vector = ir.FloatType(), ir.VectorType(ir.FloatType(), LANES)
+
+    def ask(builder: Any, pointer: Any) -> None:
+        at = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [at, number, number, number])
+        call = builder.module.declare_intrinsic("llvm.prefetch", (at,), kind)
+        # To be read, kept in all levels, data.
+        builder.call(call, [builder.bitcast(pointer, at), number(0), number(3), number(1)])
 
     @intrinsic
     def line(typing: Any, array: Any, index: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             data = context.make_array(signature.args[0])(context, builder, given[0]).data
-            pointer = ir.IntType(8).as_pointer()
-            place = builder.bitcast(builder.gep(data, [given[1]]), pointer)
-            number = ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-            call = builder.module.declare_intrinsic("llvm.prefetch", (pointer,), kind)
-            # To be read, kept in all levels, data.
-            builder.call(call, [place, number(0), number(3), number(1)])
+            ask(builder, builder.gep(data, [given[1]]))
             return context.get_dummy_value()
 
         return types.void(array, types.int64), code
 
+    @intrinsic(prefer_literal=True)
+    def rows(
+        typing: Any,
+        vectors: Any,
+        own: Any,
+        data: Any,
+        indices: Any,
+        start: Any,
+        end: Any,
+        table: Any,
+        first: Any,
+    ) -> Any:
+        def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            sums, values, places, cells = (
+                context.make_array(signature.args[i])(context, builder, given[i])
+                for i in (1, 2, 3, 6)
+            )
+            width = cgutils.unpack_tuple(builder, cells.shape, 2)[1]
+            last = builder.sub(cgutils.unpack_tuple(builder, places.shape, 1)[0], long(1))
+
+            def lanes(pointer: Any, k: int) -> Any:
+                return builder.bitcast(
+                    builder.gep(pointer, [long(k * LANES)]), vector.as_pointer()
+                )
+
+            def row(e: Any) -> Any:
+                place = builder.load(builder.gep(places.data, [e]))
+                place = place if place.type == long else builder.zext(place, long)
+                return builder.gep(cells.data, [builder.add(builder.mul(place, width), given[7])])
+
+            target = builder.gep(sums.data, [given[7]])
+            kept = [cgutils.alloca_once(builder, vector) for _ in range(vectors.literal_value)]
+            for k, one in enumerate(kept):
+                builder.store(builder.load(lanes(target, k), align=4), one)
+            with cgutils.for_range_slice(builder, given[4], given[5], long(1), long) as (e, _):
+                ahead = builder.add(e, long(_ENTRIES_AHEAD))
+                ahead = row(builder.select(builder.icmp_signed("<", ahead, last), ahead, last))
+                for k in range(0, len(kept), 2):
+                    ask(builder, lanes(ahead, k))
+                value = builder.fptrunc(builder.load(builder.gep(values.data, [e])), single)
+                nothing = ir.Constant(vector, ir.Undefined)
+                value = builder.insert_element(nothing, value, number(0))
+                each = ir.Constant(ir.VectorType(number, LANES), [0] * LANES)
+                value, source = builder.shuffle_vector(value, nothing, each), row(e)
+                for k, one in enumerate(kept):
+                    term = builder.fmul(
+                        value, builder.load(lanes(source, k), align=4), flags=("contract",)
+                    )
+                    total = builder.fadd(builder.load(one), term, flags=("contract",))
+                    builder.store(total, one)
+            for k, one in enumerate(kept):
+                builder.store(builder.load(one), lanes(target, k), align=4)
+            return context.get_dummy_value()
+
+        long_type = types.int64
+        return types.void(
+            vectors, own, data, indices, long_type, long_type, table, long_type
+        ), code
+
     overload(prefetch)(lambda array, index: lambda array, index: line(array, index))
+    overload(add_multiples, prefer_literal=True)(
+        lambda vectors, own, data, indices, start, end, table, first: (
+            lambda vectors, own, data, indices, start, end, table, first: rows(
+                vectors, own, data, indices, start, end, table, first
+            )
+        )
+    )
 
 
 class Kernel:
@@ -145,7 +241,7 @@ class Kernel:
         if config.DISABLE_JIT:
             return self.twin or self.py_func
         with global_compiler_lock:
-            _compile_prefetch()
+            _compile_intrinsics()
             if index not in self._code:
                 code = njit(**self.targetoptions)(self.py_func)
                 files = _cache_files(self.py_func)

@@ -358,7 +358,8 @@ def test_labels_are_those_of_double_precision(density, tradeoff, scale, monkeypa
         assert (model.predict(S) == expected).all()
     sure = np.zeros(len(y), dtype=np.int64)
     if model._fitted.scorer._is_linear and scale == 1.0:
-        decide(S.data, S.indices, S.indptr, model._fitted.scorer._rounded, sure)
+        scorer = model._fitted.scorer
+        decide(S.data, S.indices, S.indptr, scorer._rounded, scorer.n_classes, sure)
         assert 0.1 < (sure >= 0).mean() < 0.9
 
 

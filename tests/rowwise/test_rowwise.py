@@ -274,10 +274,9 @@ def test_sparse_rows_add_up_by_class(sparse_rows: tuple, weighted: bool):
     weights = np.linspace(1.0, 2.0, 60) if weighted else np.zeros(0)
     weighed = dense * (weights[:, None] if weighted else 1.0)
     expected = np.stack([1.0 + weighed[codes == k].sum(axis=0) for k in (1, 2, 3)])
+    expected = np.stack([np.ones(37), *expected, np.ones(37)])
     order = np.flatnonzero((codes > 0) & (codes < 4))
-    order = order[np.argsort(codes[order], kind="stable")]
-    ends = np.cumsum(np.bincount(codes)[1:4])
-    for found in of_both(entries.add_by_class, *parts, order, ends, weights, np.ones((3, 37))):
+    for found in of_both(entries.add_by_class, *parts, order, codes, weights, np.ones((5, 37))):
         assert_allclose(found, expected, rtol=1e-13)
 
 
@@ -333,29 +332,78 @@ def test_products_with_sparse_rows(sparse_rows: tuple, n_columns: int):
             assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("n_classes", [2, 5, 20])
+@pytest.mark.parametrize("n_classes", [2, 5, 8, 20, 40, 70])
 def test_decisions_in_single_precision_are_made_where_they_are_sure(
     sparse_rows: tuple, n_classes: int
 ):
-    dense, (data, indices, indptr) = sparse_rows
-    slopes = np.random.default_rng(2).normal(size=(38, n_classes)).astype(np.float32)
-    slopes[:, 1] = slopes[:, 0] + 0.001 * np.sign(slopes[:, 1])
-    slopes = np.column_stack([slopes, np.abs(slopes).max(axis=1)])
+    dense, parts = sparse_rows
+    dense, parts = np.abs(dense), (np.abs(parts[0]), *parts[1:])
+    slopes = entries.aligned_table(38, n_classes + 1)
+    own = slopes[:, :n_classes]
+    own[:] = np.random.default_rng(2).normal(size=(38, n_classes))
+    own[:, 1] = own[:, 0] + 0.001 * np.sign(own[:, 1])
+    slopes[:, n_classes] = np.abs(own).max(axis=1)
     exact = np.column_stack([dense, np.ones(60)]).astype(np.longdouble) @ slopes
-    best = np.sort(exact[:, :-1], axis=1)
+    best = np.sort(exact[:, :n_classes], axis=1)
     # What rounding cannot change is decided; what it could by far, is not.
-    size = np.diff(indptr)
-    clear = best[:, -1] - best[:, -2] > 3 * (size + 8) * 2.0**-24 * exact[:, -1]
+    size = np.diff(parts[2])
+    clear = best[:, -1] - best[:, -2] > 3 * (size + 8) * 2.0**-24 * exact[:, n_classes]
     assert clear.mean() > 0.5
-    for found in of_both(entries.decide, data, indices, indptr, slopes, np.zeros(60, int)):
-        assert_array_equal(found[clear], exact[clear, :-1].argmax(axis=1))
-    slopes[:, 1] = slopes[:, 0]
-    for found in of_both(entries.decide, data, indices, indptr, slopes, np.zeros(60, int)):
-        assert not np.isin(found, (0, 1)).any()
-    for found in of_both(
-        entries.decide, 1e38 * (data + 1.0), indices, indptr, slopes, np.zeros(60, int)
-    ):
-        assert (found[size > 1] == -1).all()  # beyond single precision
+
+    def found(data: np.ndarray) -> list:
+        given = data, *parts[1:], slopes, n_classes
+        return of_both(entries.decide, *given, np.zeros(60, int))
+
+    for one in found(parts[0]):
+        assert_array_equal(one[clear], exact[clear, :n_classes].argmax(axis=1))
+    own[:, 1] = own[:, 0]
+    for one in found(parts[0]):
+        assert not np.isin(one, (0, 1)).any()
+    for one in found(1e38 * (parts[0] + 1.0)):
+        assert (one[size > 1] == -1).all()  # beyond single precision
+
+
+def test_rows_of_entries_that_are_no_counts_are_not_decided(sparse_rows: tuple):
+    _, (data, indices, indptr) = sparse_rows
+    slopes = entries.aligned_table(38, 3)
+    slopes[:, 0], slopes[:, 2] = 1.0, 1.0
+    rows = np.flatnonzero(np.diff(indptr) > 3)
+    data, indices, odd = np.abs(data), indices.copy(), np.zeros(60, bool)
+    for i, value in zip(rows, (-0.0, -1.0, -1e-300, np.nan, np.inf, -np.inf), strict=False):
+        data[indptr[i] + i % 3], odd[i] = value, True
+    places = [(1, indices[indptr[rows[6]]]), (0, 36), (0, -1), (-1, 37), (-1, 2**31 - 1)]
+    for i, (place, column) in zip(rows[6:], places, strict=False):
+        own = indptr[i] if place >= 0 else indptr[i + 1]
+        indices[own + place], odd[i] = column, True
+    for one in of_both(entries.decide, data, indices, indptr, slopes, 2, np.zeros(60, int)):
+        assert_array_equal(one, np.where(odd, -2, 0))
+
+
+@pytest.mark.parametrize("n_classes", [2, 20])
+def test_centred_values_are_bounded_by_the_column_behind_them(n_classes: int):
+    values = np.random.default_rng(2).normal(size=(n_classes, 60)) * np.logspace(-30, 30, 60)
+    values[:, 7] = 0.0
+    values[1, 9], values[0, 10], values[:, 11] = np.nan, -np.inf, 1e308
+    odd = np.isin(np.arange(60), (9, 10, 11))
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = values - values.mean(axis=0)
+        table = entries.aligned_table(60, n_classes + 1)
+        both = of_both(entries.centre_rounded, values, table)
+    for one in both:
+        assert not np.isfinite(one[odd, n_classes]).any()
+        assert_allclose(one[~odd, :n_classes], centred.T[~odd], rtol=1e-6, atol=1e-37)
+        top = np.abs(one[~odd, :n_classes]).max(axis=1)
+        assert (one[~odd, n_classes] >= top).all()
+        assert (one[~odd, n_classes] <= 1.0001 * top + 1e-36).all()
+
+
+@pytest.mark.parametrize("n_columns", [1, 8, 9, 16, 17, 40])
+def test_rows_of_tables_for_single_precision_begin_where_lines_of_the_cache_do(n_columns: int):
+    table = entries.aligned_table(7, n_columns)
+    assert table.shape[1] >= n_columns
+    assert not table.any()
+    lines = (table.ctypes.data + table.strides[0] * np.arange(7)) / 64
+    assert (lines % 1.0 <= 1.0 - min(table.strides[0], 64) / 64).all()  # no row on one more
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 20])

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.classifiers.checks import refuse_cells
 from crossfade.classifiers.class_density import ClassDensity
 from crossfade.classifiers.in_use import InUse
@@ -28,9 +28,9 @@ from crossfade.errors import DataError, NotADensityError
 from crossfade.inference import ColumnFit, HeldOut
 from crossfade.table import Schema, check_finite, read_features
 from crossfade.table.decoding import decoded_table
-from crossfade.table.documents import block_of
+from crossfade.table.documents import block_of, unread_rows
 from crossfade.table.part_by_part import part_by_part
-from crossfade.table.read import has_missing_cells
+from crossfade.table.read import check_same_columns, has_missing_cells
 from crossfade.table.scored import TableClassifier
 from crossfade.tradeoff.criteria import check_criterion, decisions
 from crossfade.tradeoff.density_fit import density_fits
@@ -196,18 +196,31 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
     def _decided(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:
         if reject is not None:
             return self._rejecting(X, reject)
-        matrix = self._encoded(X)
-        if check_criterion(self.selection, self.classes_.size)[1] is None:
-            with np.errstate(invalid="ignore", over="ignore"):
-                likeliest = self._fitted.decided(matrix)
-            if likeliest is not None:
-                return self.classes_[likeliest]
+        check_is_fitted(self)
+        of_largest = check_criterion(self.selection, self.classes_.size)[1] is None
+        likeliest = self._decided_unread(X) if of_largest else None
+        if likeliest is None:
+            matrix = self._encoded(X)
+            if of_largest:
+                with np.errstate(invalid="ignore", over="ignore"):
+                    likeliest = self._fitted.decided(matrix)
+        if likeliest is not None:
+            return self.classes_[likeliest]
         n, size = matrix.shape[0], max(1, _MOST_POSTERIORS // self.classes_.size)
         codes = [
             decisions(self._posterior(block_of(matrix, slice(first, first + size))), self.selection)
             for first in range(0, max(n, 1), size)
         ]
         return self.classes_[np.concatenate(codes)]
+
+    def _decided_unread(self, X: Any) -> Integers | None:
+        """Return decisions of a sparse table of which all is in order, in one read, else None."""
+        unread = unread_rows(X, self.n_features_in_) if self.schema_.sparse else None
+        if unread is None or self._derived is not None:
+            return None
+        check_same_columns(self, X)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._fitted.decided(unread, unread=True)
 
     @part_by_part
     def decision_function(self, X: Any) -> Floats:

@@ -28,6 +28,9 @@ _MOST_COMPACTED = 5_000_000
 #: Cells of a table of parameters that are worth a thread.
 _MANY_CELLS = 1 << 19
 
+#: Sums that entries are added to at a time: of many more, most lie outside of the cache.
+_SUM_CELLS = 1 << 20
+
 #: Least ratio, squared, by which a weight's penalty is divided, relative to the mean.
 _LEAST_RATIO = 1e-2
 
@@ -172,18 +175,21 @@ class Words(Density):
     def summary(self, X: Any, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         counts = self._counts(X)
         sums = np.zeros((n_classes, counts.shape[1]))
-        small = codes.astype(np.min_scalar_type(n_classes), copy=False)
-        order = np.argsort(small, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=n_classes))
         given = np.zeros(0) if weights is None else weights
+        # Some classes on each thread: each entry is read once, and a class's sum is taken in order.
+        size = max(1, min(-(-n_classes // n_threads()), _SUM_CELLS // max(counts.shape[1], 1)))
+        group = codes // size
+        order = np.argsort(group.astype(np.min_scalar_type(n_classes)), kind="stable")
+        ends = np.append(0, np.cumsum(np.bincount(group)))
 
         def of_classes(some: slice) -> None:
-            start = 0 if some.start == 0 else ends[some.start - 1]
-            own = order[start : ends[some.stop - 1]], ends[some] - start
-            add_by_class(counts.data, counts.indices, counts.indptr, *own, given, sums[some])
+            number = some.start // size
+            if number + 1 < ends.size:
+                own = order[ends[number] : ends[number + 1]]
+                matrix = counts.data, counts.indices, counts.indptr
+                add_by_class(*matrix, own, codes, given, sums)
 
-        # Some classes on each thread: each entry is read once, and a class's sum is taken in order.
-        for_each_block(of_classes, n_classes, block_rows=-(-n_classes // n_threads()))
+        for_each_block(of_classes, n_classes, block_rows=size)
         mass = np.bincount(codes, weights, n_classes).astype(np.float64)
         return self._factor_counts(mass, sums), sums
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crossfade._compiled import FUSED, REORDERED, kernel, prefetch
+from crossfade._compiled import FUSED, LANES, REORDERED, add_multiples, kernel, prefetch
 from crossfade._typing import Floats, Integers
 from crossfade.rowwise.functions import exp
 from crossfade.rowwise.posteriors import softmax_numpy
@@ -24,7 +24,7 @@ FEW_ENTRIES = 1 << 18
 FEW_COLUMNS = 6
 
 #: Entries ahead of which memory is asked for, and doubles of a line of the cache.
-_AHEAD, _FAR_AHEAD = 12, 32
+_AHEAD = 12
 _LINE = 8
 
 #: Rows ahead of which the same is done.
@@ -100,13 +100,14 @@ def add_by_class_numpy(
     indices: Integers,
     indptr: Integers,
     order: Integers,
-    ends: Integers,
+    codes: Integers,
     weights: Floats,
     out: Floats,
 ) -> None:
     """Specification of :func:`add_by_class`; no entry in `weights` stands for all one."""
     whole = scipy.sparse.csr_array((data, indices, indptr), shape=(indptr.size - 1, out.shape[1]))
-    for k, own in enumerate(np.split(order[: ends[-1]], ends[:-1])):
+    for k in range(len(out)):
+        own = order[codes[order] == k]
         out[k] += (weights[own] if weights.size else np.ones(own.size)) @ whole[own]
 
 
@@ -121,32 +122,30 @@ def add_by_class(
     indices: Integers,
     indptr: Integers,
     order: Integers,
-    ends: Integers,
+    codes: Integers,
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Add each row of a CSR matrix, times its weight, to its class's row of `out`.
+    """Add some rows of a CSR matrix, times their weights, to their classes' rows of `out`.
 
-    One class after the other: its sums stay in cache. Shapes: order, the rows, each class's
-    together, which end at ends (n_classes,); weights (n_rows,) or none; out (n_classes, n_columns).
+    Shapes: order, which rows, in turn; codes and weights (n_rows,), or no weights; out (n_classes,
+    n_columns).
     """
-    start = 0
-    for k in range(out.shape[0]):
-        own = out[k]
-        for place in range(start, ends[k]):
-            i = order[place]
-            # Memory reads ahead by itself within a row only.
-            next_one = indptr[order[min(place + _ROWS_AHEAD, order.size - 1)]]
-            for e in range(next_one, next_one + 8 * _LINE, _LINE):
-                prefetch(data, e)
-                prefetch(indices, e)
-            if weights.size:
-                for e in range(indptr[i], indptr[i + 1]):
-                    own[_U(indices[_U(e)])] += weights[i] * data[_U(e)]
-            else:
-                for e in range(indptr[i], indptr[i + 1]):
-                    own[_U(indices[_U(e)])] += data[_U(e)]
-        start = ends[k]
+    for place in range(order.size):
+        i = order[place]
+        own = out[codes[i]]
+        # Memory reads ahead by itself within a row only.
+        next_one = indptr[order[min(place + _ROWS_AHEAD, order.size - 1)]]
+        for e in range(next_one, next_one + 8 * _LINE, _LINE):
+            prefetch(data, e)
+        for e in range(next_one, next_one + 8 * _LINE, 2 * _LINE):
+            prefetch(indices, e)
+        if weights.size:
+            for e in range(indptr[i], indptr[i + 1]):
+                own[_U(indices[_U(e)])] += weights[i] * data[_U(e)]
+        else:
+            for e in range(indptr[i], indptr[i + 1]):
+                own[_U(indices[_U(e)])] += data[_U(e)]
 
 
 def entry_scores_numpy(
@@ -180,66 +179,122 @@ def entry_scores(
                 to[row + _U(k)] += value * flat[start + _U(k)]
 
 
+def aligned_table(n_rows: int, n_columns: int) -> NDArray[np.float32]:
+    """Return zeros of at least so many columns: a row's begin a line of the cache, or share one."""
+    width = LANES if n_columns <= LANES else -(-n_columns // (2 * _LINE)) * 2 * _LINE
+    whole = np.zeros(n_rows * width + 2 * _LINE, np.float32)
+    first = -(whole.ctypes.data // whole.itemsize) % (2 * _LINE)
+    return whole[first : first + n_rows * width].reshape(n_rows, width)
+
+
+def centre_rounded_numpy(values: Floats, out: NDArray[Any]) -> None:
+    """Specification of :func:`centre_rounded`."""
+    n_classes, size = len(values), np.abs(values).max(axis=0)
+    centred = values - values.mean(axis=0)
+    out[:, :n_classes] = centred.T
+    out[:, n_classes] = np.abs(centred).max(axis=0) + 2.0**-29 * size + 1e-37
+
+
+@kernel("M M4!", twin=centre_rounded_numpy)
+def centre_rounded(values: Floats, out: NDArray[Any]) -> None:
+    """Write values less their mean over classes to `out`, and a bound of these behind them.
+
+    The bound has room for what the mean is off by. Shapes: values (n_classes, n_columns); out
+    (n_columns, > n_classes).
+    """
+    n_classes = values.shape[0]
+    for j in range(values.shape[1]):
+        total = size = bound = 0.0
+        for k in range(n_classes):
+            total += values[k, j]
+            size = max(size, abs(values[k, j]))
+        mean = total / n_classes
+        for k in range(n_classes):
+            centred = values[k, j] - mean
+            out[j, k] = centred
+            bound = max(bound, abs(centred))
+        # Of what is not finite nothing is known; a maximum may leave NaN out.
+        out[j, n_classes] = bound + 2.0**-29 * size + 1e-37 + 0.0 * total
+
+
 def decide_numpy(
-    data: Floats, indices: Integers, indptr: Integers, slopes: NDArray[Any], out: Integers
+    data: Floats,
+    indices: Integers,
+    indptr: Integers,
+    slopes: NDArray[Any],
+    n_classes: int,
+    out: Integers,
 ) -> None:
     """Specification of :func:`decide`."""
     shape = indptr.size - 1, slopes.shape[0] - 1
+    row, faults = np.repeat(np.arange(shape[0]), np.diff(indptr)), ~((data >= 0) & (data < np.inf))
+    faults |= np.signbit(data) | (indices < 0) | (indices >= shape[1])
+    faults[1:] |= (np.diff(indices) <= 0) & (np.diff(row) == 0)
+    odd = np.bincount(row, faults, shape[0]) > 0.0
+    data, indices = np.where(odd[row], 0.0, data), np.where(odd[row], 0, indices)
     counts = scipy.sparse.csr_array((data.astype(np.float32), indices, indptr), shape=shape)
     scores = counts @ slopes[:-1] + slopes[-1]
-    best = np.sort(scores[:, :-1], axis=1)
+    best = np.sort(scores[:, :n_classes], axis=1)
     size = np.diff(indptr)
     with np.errstate(invalid="ignore"):
-        apart = best[:, -1] - best[:, -2] > 2.04 * (size + 8.0) * _UNIT * scores[:, -1]
-    out[:] = np.where(apart & (size < _MOST_ROUNDED), scores[:, :-1].argmax(axis=1), -1)
+        off = 2.04 * (size + 8.0) * _UNIT * scores[:, n_classes]
+        apart = best[:, -1] - best[:, -2] > off
+    found = scores[:, :n_classes].argmax(axis=1)
+    out[:] = np.where(odd, -2, np.where(apart & (size < _MOST_ROUNDED), found, -1))
 
 
-@kernel("V I4 I4 M4 I!", "V I I M4 I!", twin=decide_numpy, fastmath=FUSED)
+@kernel("V I4 I4 M4 n I!", "V I I M4 n I!", twin=decide_numpy, fastmath=FUSED)
 def decide(
-    data: Floats, indices: Integers, indptr: Integers, slopes: NDArray[Any], out: Integers
+    data: Floats,
+    indices: Integers,
+    indptr: Integers,
+    slopes: NDArray[Any],
+    n_classes: int,
+    out: Integers,
 ) -> None:
     """Write each row's class of the largest score to `out`, -1 where rounding could change it.
 
+    And -2 where it has an entry, zeros apart, that :func:`entry_faults` counts: what is read once
+    need not be looked at before.
+
     Of m terms, rounded at most thrice each, a sum in single precision is off by (m + 3) 2^-24 times
     the sum of their sizes, but for what 1.02 and 8 leave room for. Two such sums are compared.
-    Shapes: slopes (n_columns + 1, n_classes + 1), whose last row is the offsets', and whose last
-    column bounds the others of its row, in the last row from SMALLEST_BOUND; out (n_rows,).
+    Shapes: slopes (n_columns + 1, ≥ n_classes + 1), an :func:`aligned_table` whose last row is the
+    offsets', and whose column n_classes bounds the others of its row, in the last row from
+    SMALLEST_BOUND; out (n_rows,).
     """
-    width, last = slopes.shape[1], indices.size - 1
-    offset = _U((slopes.shape[0] - 1) * width)
-    flat, own = slopes.reshape(-1), np.empty(width, np.float32)
+    width, bits = slopes.shape[1], data.view(np.int64)
+    own = np.empty(width, np.float32)
     for i in range(out.size):
+        start, end = max(0, indptr[i]), min(indptr[i + 1], indices.size)
+        low, high, falls, outside = np.int64(0), np.int64(0), np.int32(0), False
+        for e in range(start, end):
+            low, high = min(low, bits[_U(e)]), max(high, bits[_U(e)])
+        for e in range(start, end - 1):
+            falls += np.int32(indices[_U(e) + _U(1)] <= indices[_U(e)])
+        if end > start:
+            outside = indices[_U(start)] < 0 or indices[_U(end - 1)] >= slopes.shape[0] - 1
+        if low < 0 or high >= _INFINITY or falls > 0 or outside:
+            out[i] = -2
+            continue
         for k in range(width):
-            own[k] = flat[offset + _U(k)]
-        # Six at a time: else each sum waits for the one before to be written.
-        end, sixes = indptr[i + 1], indptr[i] + (indptr[i + 1] - indptr[i]) // 6 * 6
-        for e in range(indptr[i], sixes, 6):
-            for a in range(e + _FAR_AHEAD, e + _FAR_AHEAD + 6):
-                ahead = np.int64(indices[_U(min(a, last))]) * width
-                for k in range(0, width, 2 * _LINE):
-                    prefetch(flat, ahead + k)
-            v0, s0 = np.float32(data[_U(e)]), _U(indices[_U(e)]) * _U(width)
-            v1, s1 = np.float32(data[_U(e + 1)]), _U(indices[_U(e + 1)]) * _U(width)
-            v2, s2 = np.float32(data[_U(e + 2)]), _U(indices[_U(e + 2)]) * _U(width)
-            v3, s3 = np.float32(data[_U(e + 3)]), _U(indices[_U(e + 3)]) * _U(width)
-            v4, s4 = np.float32(data[_U(e + 4)]), _U(indices[_U(e + 4)]) * _U(width)
-            v5, s5 = np.float32(data[_U(e + 5)]), _U(indices[_U(e + 5)]) * _U(width)
-            for k in range(width):
-                own[k] += v0 * flat[s0 + _U(k)] + v1 * flat[s1 + _U(k)] + v2 * flat[s2 + _U(k)]
-                own[k] += v3 * flat[s3 + _U(k)] + v4 * flat[s4 + _U(k)] + v5 * flat[s5 + _U(k)]
-        for e in range(sixes, end):
-            v0, s0 = np.float32(data[_U(e)]), _U(indices[_U(e)]) * _U(width)
-            for k in range(width):
-                own[k] += v0 * flat[s0 + _U(k)]
-        label, best, second = 0, own[0], np.float32(-np.inf)
-        for k in range(1, width - 1):
-            if own[k] > best:
-                label, best, second = k, own[k], best
-            elif own[k] > second:
-                second = own[k]
-        size = indptr[i + 1] - indptr[i]
-        off = 2.04 * (size + 8.0) * _UNIT * own[width - 1]
-        out[i] = label if best - second > off and size < _MOST_ROUNDED else -1
+            own[k] = slopes[-1, k]
+        for first in range(0, width - 31, 32):
+            add_multiples(4, own, data, indices, start, end, slopes, first)
+        if width % 32 >= 16:
+            add_multiples(2, own, data, indices, start, end, slopes, width // 32 * 32)
+        if width % 16 >= 8:
+            add_multiples(1, own, data, indices, start, end, slopes, width // 16 * 16)
+        size = end - start
+        best, off = own[0], 2.04 * (size + 8.0) * _UNIT * own[n_classes]
+        for k in range(1, n_classes):
+            best = max(best, own[k])
+        # Rounded once more, which 8 has room for. Of what is not finite, none or all are near.
+        least, near, label = np.float32(best - off), 0, 0
+        for k in range(n_classes):
+            near += np.int32(own[k] >= least)
+            label += np.int32(k) * np.int32(own[k] == best)
+        out[i] = label if near == 1 and size < _MOST_ROUNDED else -1
 
 
 def add_entry_sums_numpy(

@@ -224,10 +224,7 @@ def word_counts(X: Any, names: Sequence[str] | None = None) -> Any:
         raise DataError(
             f"X: expected numbers, got a sparse table of dtype {X.dtype}; use X.astype(float)"
         )
-    rows = X.tocsr()
-    # The arrays are shared, the flags that SciPy keeps beside them are not.
-    data = rows.data[: rows.nnz].astype(np.float64, copy=False)
-    counts = _csr(data, rows.indices[: rows.nnz], rows.indptr, rows.shape)
+    counts = _unread(X.tocsr())
     odd, falls, outside = _faults(counts)
     if outside:
         raise DataError(
@@ -243,6 +240,25 @@ def word_counts(X: Any, names: Sequence[str] | None = None) -> Any:
         counts = counts.copy()
         counts.eliminate_zeros()
     return counts
+
+
+def unread_rows(X: Any, n_columns: int) -> MixedRows | None:
+    """Return a CSR matrix of doubles as rows of counts that nobody has looked at yet.
+
+    For who looks at each entry himself and asks for :func:`word_counts` if it is none that a count
+    can be. None for any other table.
+    """
+    if not (scipy.sparse.issparse(X) and X.format == "csr" and X.dtype == np.float64):
+        return None
+    if X.shape[1:] != (n_columns,) or not X.shape[0]:
+        return None
+    return MixedRows.of(np.zeros((X.shape[0], 1)), {0: _unread(X)}, in_order=False)
+
+
+def _unread(rows: Any) -> Any:
+    """Return a CSR matrix as doubles, uncopied: the flags that SciPy keeps are not shared."""
+    data = rows.data[: rows.nnz].astype(np.float64, copy=False)
+    return _csr(data, rows.indices[: rows.nnz], rows.indptr, rows.shape)
 
 
 def _faults(counts: Any) -> list[int]:

@@ -240,9 +240,9 @@ class Fitted:
             return self.whole.scorer
         return self.scorer
 
-    def decided(self, X: Floats) -> Integers | None:
-        """Return the most probable class by row, None where a score is not finite."""
-        return self._scorer_of(X).decided(X)
+    def decided(self, X: Floats, *, unread: bool = False) -> Integers | None:
+        """Return the most probable class by row, None where :meth:`Scorer.decided` does."""
+        return self._scorer_of(X).decided(X, unread=unread)
 
     @cached_property
     def errors(self) -> PosteriorCovariance | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.densities.base import Density
-from crossfade.rowwise import FEW_ENTRIES, SMALLEST_BOUND, decide
+from crossfade.rowwise import FEW_ENTRIES, SMALLEST_BOUND, aligned_table, centre_rounded, decide
 from crossfade.rowwise.posteriors import softmax
 from crossfade.table.documents import MixedRows, block_of, lent_block, n_cells
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
@@ -71,7 +71,7 @@ class Scorer:
         return np.asfortranarray(natural) if self.density.reads_words else natural
 
     def __getstate__(self) -> dict[str, Any]:
-        turned = "_natural", "_rounded"
+        turned = "_natural", "_rounded", "_nothing"
         return {name: value for name, value in self.__dict__.items() if name not in turned}
 
     @property
@@ -138,22 +138,30 @@ class Scorer:
         for_each_block(block, X.shape[0], block_rows=self._block_rows)
         return out
 
-    def decided(self, X: Floats) -> Integers | None:
+    def decided(self, X: Floats, *, unread: bool = False) -> Integers | None:
         """Return the class of the largest score by row, None where a score is not finite.
 
         Of many words in single precision, and again in double where its rounding could matter.
+        `unread`: Whether nobody has looked at the entries of X yet: then None as well where one is
+        no count, or where they would not be looked at here.
         """
-        if not self._is_linear or n_cells(X) < FEW_ENTRIES:
-            return self._decided(X)
-        out = np.empty(X.shape[0], dtype=np.int64)
+        if not self._is_linear or n_cells(X) < FEW_ENTRIES or (unread and not self._is_plain):
+            return None if unread else self._decided(X)
+        out, odd = np.empty(X.shape[0], dtype=np.int64), list[slice]()
 
         def block(rows: slice) -> None:
             counts: Any = self.density.only_counts(block_of(X, rows))
-            decide(counts.data, counts.indices, counts.indptr, self._rounded, out[rows])
+            own = counts.data, counts.indices, counts.indptr
+            if not odd:
+                decide(*own, self._rounded, self.n_classes, out[rows])
+            if unread and (out[rows] < -1).any():
+                odd.append(rows)
 
         _ = self._rounded
         for_each_block(block, X.shape[0], block_rows=self._block_rows)
-        unsure, odd, natural = np.flatnonzero(out < 0), [], self.parameters.natural
+        if odd:
+            return None
+        unsure, natural = np.flatnonzero(out < 0), self.parameters.natural
 
         def again(some: slice) -> None:
             counts: Any = self.density.only_counts(block_of(X, unsure[some]))
@@ -173,29 +181,32 @@ class Scorer:
         """Whether scores are sums over counts of words and nothing else."""
         if not self.density.reads_words or self.n_components != 1 or self.scale != 1.0:
             return False
+        return not np.any(self.absent) and self.density.only_counts(self._nothing) is not None
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether the counts of words that are summed are the rows' own."""
+        return self.density.only_counts(self._nothing) is self._nothing.words[0]
+
+    @cached_property
+    def _nothing(self) -> MixedRows:
+        """No rows of words."""
         words = scipy.sparse.csr_array((0, self.density.n_statistics))
-        nothing = MixedRows(np.empty((0, 1)), {0: words})
-        return not np.any(self.absent) and self.density.only_counts(nothing) is not None
+        return MixedRows(np.empty((0, 1)), {0: words})
 
     @cached_property
     def _rounded(self) -> NDArray[np.float32]:
         """η by word and class, less their mean over classes, the offsets' row last.
 
-        The last column bounds what :func:`decide` asks for: its sums are of what is rounded to 24
-        bits there, and to 53 bits otherwise.
+        The column behind the classes' bounds what :func:`decide` asks for: its sums are of what is
+        rounded to 24 bits there, and to 53 bits otherwise.
         """
         natural, offset = self.parameters.natural, self.parameters.offset
-        found = np.empty((natural.shape[1] + 1, offset.size + 1), np.float32)
-
-        def fill(values: Floats, out: NDArray[np.float32]) -> None:
-            size, centred = np.abs(values).max(axis=0), values - values.mean(axis=0)
-            out[:, :-1] = centred.astype(np.float32).T
-            out[:, -1] = np.abs(centred, out=centred).max(axis=0) + 2.0**-29 * size + 1e-37
-
+        found, n = aligned_table(natural.shape[1] + 1, offset.size + 1), offset.size
         with np.errstate(over="ignore", invalid="ignore"):
-            for_each_block(lambda some: fill(natural[:, some], found[some]), natural.shape[1])
-            fill(offset[:, None], found[-1:])
-        found[-1, -1] += SMALLEST_BOUND
+            for_each_block(lambda j: centre_rounded(natural[:, j], found[j]), natural.shape[1])
+            centre_rounded(offset[:, None], found[-1:])
+        found[-1, n] += SMALLEST_BOUND
         return found
 
     def _decided(self, X: Floats) -> Integers | None:
