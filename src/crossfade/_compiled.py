@@ -120,9 +120,7 @@ def _compile_intrinsics() -> None:
             last = builder.sub(cgutils.unpack_tuple(builder, places.shape, 1)[0], long(1))
 
             def lanes(pointer: Any, k: int) -> Any:
-                return builder.bitcast(
-                    builder.gep(pointer, [long(k * LANES)]), vector.as_pointer()
-                )
+                return builder.bitcast(builder.gep(pointer, [long(k * LANES)]), vector.as_pointer())
 
             def row(e: Any) -> Any:
                 place = builder.load(builder.gep(places.data, [e]))
@@ -154,9 +152,7 @@ def _compile_intrinsics() -> None:
             return context.get_dummy_value()
 
         long_type = types.int64
-        return types.void(
-            vectors, own, data, indices, long_type, long_type, table, long_type
-        ), code
+        return types.void(vectors, own, data, indices, long_type, long_type, table, long_type), code
 
     overload(prefetch)(lambda array, index: lambda array, index: line(array, index))
     overload(add_multiples, prefer_literal=True)(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
 from crossfade.errors import DataError, NotADensityError
 from crossfade.io import load_model, save_model
 from crossfade.rowwise import decide
+from crossfade.table import documents
 from crossfade.table.documents import MixedRows
 from crossfade.tradeoff import scoring
 from crossfade.tradeoff.binding import bind, compact
@@ -361,6 +364,102 @@ def test_labels_are_those_of_double_precision(density, tradeoff, scale, monkeypa
         scorer = model._fitted.scorer
         decide(S.data, S.indices, S.indptr, scorer._rounded, scorer.n_classes, sure)
         assert 0.1 < (sure >= 0).mean() < 0.9
+
+
+def as_it_is(S: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    return S
+
+
+def reversed_in_rows(S: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    data, indices = (
+        np.concatenate([part[a:b][::-1] for a, b in itertools.pairwise(S.indptr)])
+        for part in (S.data, S.indices)
+    )
+    return scipy.sparse.csr_array((data, indices, S.indptr), shape=S.shape)
+
+
+def with_entries(*values: float, column: int | None = None) -> Callable:
+    """Return what puts entries at the end of a row, in its last column if `column` is None."""
+
+    def change(S: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        place = S.indptr[8]
+        columns = [S.indices[place - 1] if column is None else column] * len(values)
+        made = S.copy()
+        made.data = np.insert(S.data, place, values)
+        made.indices = np.insert(S.indices, place, columns).astype(S.indices.dtype)
+        made.indptr = S.indptr + len(values) * (np.arange(S.indptr.size) > 7).astype(np.int32)
+        return made
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "n_reads"),
+    [
+        (as_it_is, 0),
+        (with_entries(0.0, column=39), 0),
+        (reversed_in_rows, 2),
+        (with_entries(2.0), 2),
+        (with_entries(2.0, -2.0), 2),
+        (with_entries(-0.0, column=39), 1),
+        (with_entries(-1.0, column=39), 1),
+        (with_entries(np.nan, column=39), 1),
+        (with_entries(np.inf, column=39), 1),
+        (with_entries(1.0, column=40), 1),
+        (with_entries(1.0, column=-1), 1),
+        (with_entries(1.0, column=2**31 - 1), 1),
+    ],
+)
+@pytest.mark.parametrize(
+    "density",
+    [
+        Multinomial(),
+        Multinomial(binarise=True),
+        Multinomial(tf_idf=True),
+        Multinomial(complement=True),
+        BinaryWords(),
+    ],
+)
+def test_labels_of_one_read_are_those_of_tables_that_were_looked_at(
+    density, change, n_reads, monkeypatch
+):
+    X, y = counts()
+    X[:, 39] = 0
+    X[0, 39] = 1
+    S = scipy.sparse.csr_array(X.astype(float))
+    model = NaiveBayes(density, tradeoff=1).fit(S, y)
+    given = change(S)
+
+    def answer() -> object:
+        try:
+            return model.predict(given).tolist()
+        except DataError as error:
+            return str(error)
+
+    expected, looked = answer(), []
+    monkeypatch.setattr(scoring, "FEW_ENTRIES", 0)
+    before = documents._faults
+    monkeypatch.setattr(documents, "_faults", lambda S: looked.append(0) or before(S))
+    assert answer() == expected
+    if type(density) is Multinomial and not (density.binarise or density.tf_idf):
+        assert len(looked) == n_reads
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("density", [Multinomial(), Multinomial(0.0), BinaryWords()])
+def test_smoothed_estimates_are_those_of_sums_and_pseudo_sums(density, compacted):
+    X, y = counts()
+    X[:, 5] = X[:, 6]
+    words = {0: scipy.sparse.csr_array(X.astype(float))}
+    rows = LabelledRows(MixedRows.of(np.zeros((len(y), 1)), words), y, None, 3)
+    density = Product([(density, [0])])
+    if compacted:
+        density, rows = compact(density, rows)
+    bound = bind(density, rows)
+    eta, partition = bound.density.smoothed(bound)
+    both = bound.counts + bound.prior_counts, bound.sums + bound.prior_sums
+    assert (eta == bound.density.estimate(*both)).all()
+    assert_allclose(partition, bound.density.log_partition(eta), rtol=1e-13, atol=1e-13)
 
 
 def test_empty_documents_get_the_class_shares():

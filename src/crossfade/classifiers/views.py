@@ -215,7 +215,7 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
 
     def _decided_unread(self, X: Any) -> Integers | None:
         """Return decisions of a sparse table of which all is in order, in one read, else None."""
-        unread = unread_rows(X, self.n_features_in_) if self.schema_.sparse else None
+        unread: Any = unread_rows(X, self.n_features_in_) if self.schema_.sparse else None
         if unread is None or self._derived is not None:
             return None
         check_same_columns(self, X)

@@ -276,6 +276,11 @@ class Density(ExponentialFamily):
         """Return the statistics of rows, CSR, where they are counts of words and nothing else."""
         return None
 
+    def smoothed(self, bound: Bound) -> tuple[Floats, Floats]:
+        """Return what :meth:`estimate` does of sums and pseudo-sums together, and its A."""
+        eta = self.estimate(bound.counts + bound.prior_counts, bound.sums + bound.prior_sums)
+        return eta, self.log_partition(eta)
+
     def for_words_of(self, X: Any, others: Any | None) -> Density:
         """Return a copy that reads no word that these rows lack, nor, unless by tf-idf, others."""
         return self

@@ -370,6 +370,10 @@ class Product(Density):
     def estimate(self, counts: Floats, sums: Floats) -> Floats:
         return self._over_parts(lambda part, s, f: part.estimate(counts[:, f], sums[:, s]))
 
+    def smoothed(self, bound: Bound) -> tuple[Floats, Floats]:
+        alone = len(self.parts) == 1
+        return self.parts[0][0].smoothed(bound) if alone else super().smoothed(bound)
+
     def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
         drawn = np.empty((size, self.n_features))
         for part, columns, own in self.shared_out(eta):

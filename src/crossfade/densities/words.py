@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from crossfade._typing import Floats, Integers
-from crossfade.blocks import for_each_block, n_threads
+from crossfade.blocks import BLOCK_ROWS, for_each_block, n_threads
 from crossfade.densities.base import Bound, Density, Term
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.errors import NotADensityError
@@ -496,17 +496,35 @@ class Multinomial(Words):
             pooled = sums.sum(axis=0) + self._kept(np.ones(sums.shape[1]) * self._sizes)
             sums = np.where(empty[:, None], pooled, sums)
             counts = np.where(empty[:, None], sums.sum(axis=1, keepdims=True), counts)
+        return self._of_sums(counts, sums)[0]
+
+    def smoothed(self, bound: Bound) -> tuple[Floats, Floats]:
+        counts = bound.counts + bound.prior_counts
+        if self.complement or self.used is not None or (counts <= 0.0).any():
+            return super().smoothed(bound)
+        eta, totals = self._of_sums(counts, bound.sums, bound.prior_sums)
+        return eta, np.log(totals / counts)
+
+    def _of_sums(
+        self, counts: Floats, sums: Floats, more: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return logarithms of shares, and what shares times counts add up to, (n_classes, 1).
+
+        `more` is added to the sums, some words at a time: no table as wide as both is made.
+        """
         counts = np.maximum(counts, EDGE)
-        eta = np.empty_like(sums)
+        eta, totals = np.empty_like(sums), np.zeros((-(-sums.shape[1] // BLOCK_ROWS), len(sums)))
         sizes, log_counts = self._sizes, np.log(counts)
 
         def of_words(some: slice) -> None:
-            own = sums[:, some]
+            own = sums[:, some] if more is None else sums[:, some] + more[:, some]
             if isinstance(sizes, np.ndarray):
                 own = own / sizes[some]
             own = np.maximum(own, EDGE * counts)
+            whole = own * sizes[some] if isinstance(sizes, np.ndarray) else own
+            totals[some.start // BLOCK_ROWS] = whole.sum(axis=1)
             np.log(own, out=own)
             np.subtract(own, log_counts, out=eta[:, some])
 
         for_each_block(of_words, eta.shape[1])
-        return self._kept(eta)
+        return self._kept(eta), totals.sum(axis=0)[:, None]

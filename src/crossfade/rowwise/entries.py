@@ -290,7 +290,7 @@ def decide(
         for k in range(1, n_classes):
             best = max(best, own[k])
         # Rounded once more, which 8 has room for. Of what is not finite, none or all are near.
-        least, near, label = np.float32(best - off), 0, 0
+        least, near, label = np.float32(best - off), np.int32(0), np.int32(0)
         for k in range(n_classes):
             near += np.int32(own[k] >= least)
             label += np.int32(k) * np.int32(own[k] == best)

@@ -74,8 +74,7 @@ def generative(bound: Bound, class_weights: Floats) -> tuple[Parameters, Floats]
 
     Shapes: class_weights (n_classes,); → A (n_classes, n_factors).
     """
-    eta = bound.density.estimate(bound.counts + bound.prior_counts, bound.sums + bound.prior_sums)
-    partition = bound.density.log_partition(eta)
+    eta, partition = bound.density.smoothed(bound)
     whole = partition.sum(axis=1)
     with np.errstate(divide="ignore"):
         log_prior = np.log(class_weights / class_weights.sum())
