@@ -152,8 +152,6 @@ def fit(
         if table.source is None:
             table, beside["groups"] = table.grouped(groups)
     training: dict[str, Any] = table.to_dict() | ({} if groups is None else {"groups": groups})
-    if table.written is not None:
-        training["written"] = {k: how for k, how in table.written.items() if k in table.names}
     lines = list(table.notes)
     if model == "best":
         with live_progress(table.name) as progress:
@@ -190,6 +188,9 @@ def fit(
             lines += [note for note in table.source.notes if note not in lines] + told
             n_rows = int(estimator.class_count_.sum())
     training["rows"] = n_rows
+    written = table.written if table.source is None else table.source.written
+    if written is not None:
+        training["written"] = {k: how for k, how in written.items() if k in table.names}
     others = ""
     if getattr(estimator, "n_unlabelled_", 0):
         n_others, weight = estimator.n_unlabelled_, getattr(estimator, "unlabelled_weight_", None)

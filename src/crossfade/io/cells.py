@@ -12,8 +12,6 @@ text among them is refused: reading it as categories would hide a mistake.
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crossfade._checks import counted, listed, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
+from crossfade.io.cell_notes import (
+    NOT_AVAILABLE,
+    largest,
+    notes_on_digits,
+    notes_on_marks,
+    notes_on_points,
+    notes_on_text,
+)
 from crossfade.io.numerals import (
     NUMERAL,
     Written,
@@ -30,19 +36,10 @@ from crossfade.io.numerals import (
     shows_marks,
     told_as,
 )
-from crossfade.table.text import are_dates, is_text
+from crossfade.table.text import are_dates
 
 if TYPE_CHECKING:
     import polars as pl
-
-#: What stands for a missing cell in a column of numbers.
-NOT_AVAILABLE = frozenset(
-    {"NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "NULL", "Null", "null", "None"}
-    | {"n.a.", "N.A.", "none", "nil", "?", "-", ".", "missing"}
-)
-
-#: Those of them that are hardly a word.
-_MARKS = NOT_AVAILABLE - {"None", "none", "nil", "-", "missing"}
 
 #: Whole numbers with leading zeros: codes.
 CODE = r"^[+-]?0\d"
@@ -84,17 +81,25 @@ class TableFile(NamedTuple):
     written: dict[str, dict[str, Any]] | None = None
 
 
-def cells_as_read(frame: pl.DataFrame, missing: Collection[str] = ()) -> pl.DataFrame:
-    """Return some rows of a file whose columns have types, as those of a whole file are read."""
+def cells_as_read(
+    frame: pl.DataFrame, missing: Collection[str] = (), unseen: set[str] | None = None
+) -> pl.DataFrame:
+    """Return some rows of a file whose columns have types, as those of a whole file are read.
+
+    `unseen`: Marks for missing cells; those that are seen are taken out.
+    """
     pl = import_optional("polars", "tables from files")
     empty = [*missing, ""]
     changed = []
     for series in frame.iter_columns():
         if series.dtype == pl.String:
-            is_empty = series.str.strip_chars().is_in(empty)
+            stripped = series.str.strip_chars()
+            is_empty = stripped.is_in(empty)
             if is_empty.any():
                 changed.append(series.set(is_empty, None))
-        elif (read := unmarked(_wide(pl, series), missing)) is not series:
+                if unseen:
+                    unseen.difference_update(stripped.filter(is_empty).unique())
+        elif (read := unmarked(_wide(pl, series), missing, unseen)) is not series:
             changed.append(read)
     return frame.with_columns(changed) if changed else frame
 
@@ -160,26 +165,24 @@ def typed_table(
             read = typed_column(series, stripped.alias(name), where, notes, written)
             columns[name] = read.alias(name)
             if known.decimal is None:
-                notes += _about_points(name, stripped)
+                notes += notes_on_points(name, stripped)
     for name, series in columns.items():
-        columns[name] = read = unmarked(series, missing)
-        if read is not series and unseen:
-            unseen = {mark for mark in unseen if unmarked(series, [mark]) is series}
-    if unseen:
-        notes.append(f"No cell is {listed(sorted(unseen))}, said to mean missing.")
+        columns[name] = unmarked(series, missing, unseen)
+    notes += notes_on_marks(unseen)
     shown = {}
     for name in words:
         if name in unjudged:
             continue
         series = columns[name]
-        notes += _about_words(series)
-        notes += [] if name in text else _about_numbers(series)
+        if series.dtype == pl.String:
+            notes += notes_on_text(series, numbers=name not in text)
         if series.dtype.is_numeric():
-            if _largest(series) == float("inf"):
+            notes += notes_on_digits(series, frame[name])
+            if largest(series) == float("inf"):
                 refuse_beyond(frame[name], series, f"{place}: column {show(name)}")
             if as_shown := written.as_shown(name, frame[name]):
                 shown[name] = as_shown
-    return TableFile(pl.DataFrame(list(columns.values())), tuple(notes), shown if words else None)
+    return TableFile(pl.DataFrame(list(columns.values())), tuple(notes), shown)
 
 
 def refuse_beyond(cells: pl.Series, numbers: pl.Series, where: str, first: int = 1) -> None:
@@ -187,11 +190,15 @@ def refuse_beyond(cells: pl.Series, numbers: pl.Series, where: str, first: int =
     beyond = (numbers.cast(float).is_infinite() & cells.str.contains(r"\d")).fill_null(False)
     if beyond.any():
         row = int(beyond.arg_true()[0])
-        raise DataError(
-            f"{where}: expected numbers below 1.8e308, got {show(cells[row])} in row {first + row} "
-            f"({counted(int(beyond.sum()), 'such cell')}); correct the cells, or leave them empty "
-            "where unknown"
-        )
+        raise too_large(where, cells[row], f"row {first + row}", int(beyond.sum()))
+
+
+def too_large(where: str, cell: str, row: str, number: int) -> DataError:
+    """Return the error of a cell, one of so many, that makes a number larger than any."""
+    return DataError(
+        f"{where}: expected numbers below 1.8e308, got {show(cell)} in {row} "
+        f"({counted(number, 'such cell')}); correct the cells, or leave them empty where unknown"
+    )
 
 
 def _wide(pl: Any, series: pl.Series) -> pl.Series:
@@ -216,14 +223,25 @@ def is_date(series: pl.Series) -> bool:
     )
 
 
-def unmarked(series: pl.Series, missing: Collection[str]) -> pl.Series:
-    """Return numbers without those that a mark names, such as "999"; the same if there is none."""
+def unmarked(
+    series: pl.Series, missing: Collection[str], unseen: set[str] | None = None
+) -> pl.Series:
+    """Return numbers without those that a mark names, such as "999"; the same if there is none.
+
+    `unseen`: Marks that are not seen yet; these are taken out.
+    """
     pl = import_optional("polars", "tables from files")
-    marks = [number for number in map(_number, missing) if number is not None]
+    marks = {mark: number for mark in missing if (number := _number(mark)) is not None}
     if not marks or not series.dtype.is_numeric():
         return series
-    named = series.cast(pl.Float64).is_in(marks)
-    return series.set(named, None) if named.any() else series
+    numbers = series.cast(pl.Float64)
+    named = numbers.is_in(list(marks.values()))
+    if not named.any():
+        return series
+    if unseen:
+        seen = set(numbers.filter(named).unique())
+        unseen.difference_update([mark for mark, number in marks.items() if number in seen])
+    return series.set(named, None)
 
 
 def _number(mark: str) -> float | None:
@@ -231,90 +249,6 @@ def _number(mark: str) -> float | None:
         return float(mark)
     except ValueError:
         return None
-
-
-def _about_points(name: str, cells: pl.Series) -> list[str]:
-    """Return a note where 987 stands beside 1.011, which may be a thousand."""
-    dotted = cells.str.contains(".", literal=True).fill_null(False)
-    whole = cells.filter(~dotted & cells.str.contains(r"^\D*[1-9]\d\d\D*$"))
-    if not dotted.any() or not len(whole):
-        return []
-    return [
-        f"{show(name)}: {show(cells.filter(dotted)[0])} stands beside {show(whole[0])} and is read "
-        "with a decimal point; delete the points if they stand between groups of three digits"
-    ]
-
-
-def _about_numbers(series: pl.Series) -> list[str]:
-    """Return a note where numbers are text, or are more exact than a number is kept."""
-    pl = import_optional("polars", "tables from files")
-    name = show(series.name)
-    if series.dtype == pl.Int64 and _largest(series) > 1 << 53:
-        return [
-            f"{name}: whole numbers of more than 15 digits are not kept exactly, and tell no rows "
-            "apart; leave them out (--drop) where they name rows, or read them as text (--text)"
-        ]
-    if series.dtype != pl.String:
-        return []
-    cells = series.drop_nulls().str.strip_chars()
-    found = cells.unique(maintain_order=True)
-    number = r"^[+-]?\d+(?:[.,]\d+)*"
-    units = found.str.extract(number + r"\s*([^\d\s.,:/+-][^\d\s]{0,4})$").unique()
-    if len(found) > 2 and len(units) == 1 and units[0] is not None:
-        return [
-            f"{name}: {show(found[0])} is read as text, each such cell as a value of its own; "
-            f"delete the unit {show(units[0])} to have numbers"
-        ]
-    other = ~cells.str.contains(number + "$")
-    one = cells.filter(other).unique()
-    few = len(found) > 3 and len(one) == 1 and 5 * int(other.sum()) <= len(cells)
-    if few and re.search(r"\d", one[0]) is None:
-        return [
-            f"{name}: is read as text because {show(one[0])} stands among numbers; --missing "
-            f"{show(one[0])} reads them as numbers"
-        ]
-    return []
-
-
-def _largest(series: pl.Series) -> float:
-    """Return the largest size of numbers, without a query's threads."""
-    ends: list[Any] = [series.min(), series.max()]
-    return max((abs(end) for end in ends if end is not None), default=0)
-
-
-def _about_words(series: pl.Series) -> list[str]:
-    """Return notes where two texts of a column hardly differ, or one may stand for no value."""
-    pl = import_optional("polars", "tables from files")
-    if series.dtype != pl.String:
-        return []
-    distinct = series.drop_nulls().unique(maintain_order=True)
-    plain = distinct.str.strip_chars()
-    marks = plain.filter(plain.is_in(list(_MARKS))).unique(maintain_order=True).to_list()
-    alike = distinct.len() > plain.str.to_lowercase().n_unique()
-    if not marks and not alike and not distinct.str.contains(r"[^\x00-\x7F]|\s\s").any():
-        return []
-    values = distinct.to_list()
-    if is_text(values, series.len() - series.null_count()):
-        return []  # its words count, not its cells
-    notes = []
-    if marks:
-        marks = plain.filter(plain.is_in(list(NOT_AVAILABLE))).unique(maintain_order=True).to_list()
-        kept = "is kept as a value" if len(marks) == 1 else "are kept as values"
-        notes.append(
-            f"{show(series.name)}: {listed(marks)} {kept} like others; --missing {show(marks[0])} "
-            "reads such cells as missing"
-        )
-    seen: dict[str, str] = {}
-    for value in values:
-        folded = " ".join(unicodedata.normalize("NFKC", value).casefold().split())
-        known = seen.setdefault(folded, value)
-        if known != value:
-            notes.append(
-                f"{show(series.name)}: {known!a} and {value!a} look alike but are two values; "
-                "correct the cells if they are one"
-            )
-            break
-    return notes
 
 
 def typed_column(

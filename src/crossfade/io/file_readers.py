@@ -12,6 +12,7 @@ from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch, file_format, read_batches
+from crossfade.io.cell_notes import Texts
 from crossfade.io.cells import cells_as_read, unmarked
 from crossfade.io.gathered import CellReading, Gathered, gather, readings_of
 from crossfade.io.reading import opened
@@ -30,15 +31,18 @@ class Reader(ABC):
     `n_rows`: None where it is not known.
     `size`: How much of the files has been read, and how much there is.
     `notes`: How cells were read that Python would read otherwise, or not, once that is known.
+    `unseen`: Marks for missing cells that no cell had so far.
+    `written`: How the numbers of columns of text are written, once that is known.
     """
 
     types: dict[str, Any]
     notes: tuple[str, ...] = ()
+    written: dict[str, dict[str, Any]] | None = None
     n_rows: int | None = None
     size: tuple[int, int] = 0, 0
 
-    def __init__(self, files: list[Path]) -> None:
-        self.files = files
+    def __init__(self, files: list[Path], missing: frozenset[str]) -> None:
+        self.files, self.missing, self.unseen = files, missing, set(missing)
         self._stamps = [_stamp(file) for file in files]
 
     def check_unchanged(self) -> None:
@@ -75,9 +79,10 @@ class Reader(ABC):
         if len(self.files) == 1:
             return DataError(said)
         others = len(self.files) - len(damaged)
+        rest = f"the other {others}" if others else "none"
         return DataError(
-            f"{said}{more}; the other {others} of {len(self.files)} files can be {how}: write "
-            "again what is damaged, or leave it out"
+            f"{said}{more}; {rest} of {len(self.files)} files can be {how}: write again what is "
+            "damaged, or leave it out"
         )
 
     def _damage(self, file: Path, error: Exception) -> str:
@@ -110,6 +115,7 @@ def reader_of(
     files: list[Path],
     missing: frozenset[str],
     text: frozenset[str],
+    drop: frozenset[str],
     separator: str | None,
     encoding: str | None,
 ) -> Reader:
@@ -118,7 +124,7 @@ def reader_of(
             pass  # says what is there instead
     kind = file_format(files[0])
     if kind == "text":
-        return TextReader(files, missing, text, separator, encoding)
+        return TextReader(files, missing, text, drop, separator, encoding)
     return ArrowReader(files, missing, is_arrow=kind == "Arrow")
 
 
@@ -126,8 +132,9 @@ class ArrowReader(Reader):
     """Parquet and Arrow files, in batches."""
 
     def __init__(self, files: list[Path], missing: frozenset[str], *, is_arrow: bool) -> None:
-        super().__init__(files)
-        self.missing, self.is_arrow = missing, is_arrow
+        super().__init__(files, missing)
+        self.is_arrow = is_arrow
+        self._noted: set[str] = set()
         self._pa = import_optional("pyarrow", "tables larger than memory")
         self._pl = import_optional("polars", "tables from files")
         looked = self._opened(self._looked)
@@ -163,10 +170,14 @@ class ArrowReader(Reader):
 
     def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         few: list[Any] = []  # small files are summed together
+        words = {name: Texts(name) for name in columns if name not in self._noted}
         for file in self.files:
             try:
                 for batch in self._batches(file, columns, rows):
                     frame = self._frame(batch, columns)
+                    for name, texts in words.items():
+                        if frame[name].dtype == self._pl.String:
+                            texts.add(frame[name])
                     if few and frame.schema != few[0].schema:
                         yield self._pl.concat(few)
                         few = []
@@ -180,6 +191,8 @@ class ArrowReader(Reader):
                 raise self._broken([(file, error), *self._damaged_after(file, columns)]) from None
         if few:
             yield self._pl.concat(few)
+        told = [note for texts in words.values() for note in texts.notes(numbers=False)]
+        self.notes, self._noted = (*self.notes, *told), self._noted | words.keys()
 
     def _damaged_after(self, file: Path, columns: list[str]) -> Iterator[tuple[Path, Exception]]:
         for later in self.files[self.files.index(file) + 1 :]:
@@ -214,7 +227,7 @@ class ArrowReader(Reader):
 
     def _frame(self, batch: Any, columns: list[str]) -> Any:
         frame = self._pl.from_arrow(batch.select(columns), rechunk=False)
-        return cells_as_read(frame, self.missing)
+        return cells_as_read(frame, self.missing, self.unseen)
 
 
 class TextReader(Reader):
@@ -225,11 +238,12 @@ class TextReader(Reader):
         files: list[Path],
         missing: frozenset[str],
         text: frozenset[str],
+        drop: frozenset[str],
         separator: str | None,
         encoding: str | None,
     ) -> None:
-        super().__init__(files)
-        self._missing, self._text = missing, text
+        super().__init__(files, missing)
+        self._text, self._unjudged = text | drop, drop
         self._how: dict[str, Any] = {"separator": separator, "encoding": encoding}
         self._readings: dict[str, CellReading] | None = None  # of all columns with cells
         heads = self._opened(lambda file: next(iter(self._batches(file))))
@@ -238,6 +252,11 @@ class TextReader(Reader):
         self._same_columns(names)
         # What a column holds, all its cells say: the first pass that asks finds out.
         self.types = dict.fromkeys(names[0])
+        for name in self._unnamed:
+            shown = any((head.frame[name].str.strip_chars() != "").any() for head in heads)
+            # As of a whole table, it is no column if it has no cell anywhere.
+            if not shown and name not in self._found():
+                del self.types[name]
 
     def _batches(self, file: Path) -> Iterator[Batch]:
         # One file of many may have no rows.
@@ -254,6 +273,8 @@ class TextReader(Reader):
         pl = import_optional("polars", "tables from files")
         path, remedy = _together(self.files), "write them in one way, or name the column in text"
         gathered: dict[str, Gathered] = {}
+        judged = [name for name in self.types if name not in self._unjudged]
+        words = {name: Texts(name, self.missing) for name in judged}
         damaged: list[tuple[Path, Exception]] = []
         skipped = 0
         for file in self.files:
@@ -263,33 +284,45 @@ class TextReader(Reader):
                     if not raw.frame.height:
                         continue
                     asked = [name for name in raw.frame.columns if name not in self._text]
-                    gather(gathered, raw.frame, self._missing, asked, raw.first, f" of {file}")
+                    gather(gathered, raw.frame, self.missing, asked, raw.first, f" of {file}")
+                    for name, texts in words.items():
+                        texts.add(raw.frame[name])
             except DataError as error:
                 damaged.append((file, error))
         if damaged:
             raise self._broken(damaged)
         found = dict.fromkeys(self._text, CellReading(pl.String))
-        notes = [*header_notes(list(self.types), self._unnamed), *blank_lines(skipped)]
+        notes = blank_lines(skipped)
         for name, reading, told in readings_of(gathered, path, remedy):
             if reading is not None:
                 found[name] = reading
             notes += told
-        self._readings, self.notes = found, tuple(notes)
+        for name, texts in words.items():
+            if name in found and found[name].dtype == pl.String:
+                notes += texts.notes(numbers=name not in self._text)
+        empty = [name for name in self._unnamed if name not in found]
+        named = [name for name in self._unnamed if name in found]
+        self._readings = found
+        self.notes = (*header_notes(list(self.types), named, empty), *notes)
+        self.written = {name: one.written for name, one in found.items() if one.written}
         return found
 
     def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         pl = import_optional("polars", "tables from files")
         readings = self._found()
-        empty = [*self._missing, ""]
+        empty = [*self.missing, ""]
         for file in self.files:
             for raw in self._raw(file):
                 read = []
                 for name in columns:
                     cells, stripped = raw.frame[name], raw.frame[name].str.strip_chars()
                     is_empty = stripped.is_in(empty)
+                    if self.unseen and is_empty.any():
+                        self.unseen.difference_update(stripped.filter(is_empty).unique())
                     reading = readings.get(name, CellReading(pl.Float64))
                     if reading.dtype != pl.String:
-                        cells = unmarked(reading.read(stripped.set(is_empty, None)), self._missing)
+                        read_cells = reading.read(stripped.set(is_empty, None))
+                        cells = unmarked(read_cells, self.missing, self.unseen)
                     elif is_empty.any():
                         cells = cells.set(is_empty, None)
                     read.append(cells.alias(name))

@@ -20,6 +20,7 @@ from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
 from crossfade.io.batches import table_files
+from crossfade.io.cell_notes import notes_on_marks
 from crossfade.io.cells import cells_as_read
 from crossfade.io.file_readers import ArrowReader, Reader, reader_of
 from crossfade.table.cluster import DaskSource
@@ -106,8 +107,13 @@ def scan(
     (array([4., 4.]), 1)
     """
     files = table_files(path)
-    as_they_stand = frozenset(text) | (frozenset(drop) - {target})
-    reader = reader_of(files, frozenset(missing_values), as_they_stand, separator, encoding)
+    unused = frozenset(drop) - {target}
+    reader = reader_of(
+        files, frozenset(missing_values), frozenset(text), unused, separator, encoding
+    )
+    for name in text:
+        if name not in reader.types:
+            raise no_column("text", name, list(reader.types))
     return FileSource(reader, target, columns, frozenset(drop))
 
 
@@ -125,8 +131,8 @@ class FileSource(PartedSource):
     n_passes : int
         How often the rows have been read.
     notes : tuple of str
-        How cells of delimited text were read that Python would read otherwise ("1.234,5", 1 beside
-        true), once they have been; which columns in names of folders are not read.
+        What a reader should know of how cells were read ("1.234,5", 1 beside true, NA among words),
+        once they have been; which columns in names of folders are not read.
 
     Examples
     --------
@@ -195,7 +201,13 @@ class FileSource(PartedSource):
         folders = {part for file in self._reader.files for part in file.parts[:-1] if "=" in part}
         named = sorted({folder.partition("=")[0] for folder in folders} - set(self._reader.types))
         told = [f"Folders named {name}=… make no column {show(name)}." for name in named]
-        return (*self._reader.notes, *told)
+        unseen = notes_on_marks(self._reader.unseen) if self.n_passes else []
+        return (*self._reader.notes, *unseen, *told)
+
+    @property
+    def written(self) -> dict[str, dict[str, Any]] | None:
+        """How numbers are written as in :class:`~crossfade.datasets.Dataset`, once it is known."""
+        return self._reader.written
 
     def parts(self, columns: Sequence[int] | None) -> Iterator[Part]:
         if columns is not None or self._begun is None:

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crossfade._checks import show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
+from crossfade.io.cell_notes import NOT_AVAILABLE, largest, notes_on_digits, notes_on_points
 from crossfade.io.cells import (
     CODE,
     MOST_DIFFERENT,
-    NOT_AVAILABLE,
     TRUTH,
     CellCounts,
     numerals_of,
     read_truth,
+    too_large,
     typed_column,
 )
 from crossfade.io.numerals import (
@@ -39,14 +40,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 #: Cells that Python reads as numbers, as far as they are told apart.
-_NUMBERS = ("code", "whole", "letters", "dotted", "fraction")
+_NUMBERS = ("code", "whole", "hundreds", "long", "beyond", "letters", "dotted", "fraction")
 
 
 class CellReading(NamedTuple):
-    """How a column's cells are read: the type, and the notation of its numbers."""
+    """How a column's cells are read: the type, and the notation of its numbers.
+
+    `written`: The latter as :meth:`Written.as_shown` says it.
+    """
 
     dtype: Any
     notation: Notation = Notation()
+    written: dict[str, Any] | None = None
 
     def read(self, cells: pl.Series) -> pl.Series:
         """Return cells, spaces around them removed, missing ones null, in the column's type."""
@@ -70,8 +75,8 @@ class Gathered:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._shown: dict[str, tuple[str, int, str]] = {}
-        self._numbers = self._others = self._numerals = 0
+        self._shown: dict[str, tuple[int, str, int, str]] = {}
+        self._numbers = self._others = self._numerals = self._before = self._beyond = 0
         self._different: set[float] = set()
         self._written: set[str] = set()
 
@@ -93,6 +98,7 @@ class Gathered:
             self._of_numbers(cells, numbers, is_number, first, of)
         if n_numbers + cells.null_count() < len(cells):
             self._of_others(cells, is_other, first, of)
+        self._before += len(cells)
 
     def _of_numbers(
         self, cells: pl.Series, numbers: pl.Series, is_number: pl.Series, first: int, of: str
@@ -106,6 +112,14 @@ class Gathered:
         coded = cells.str.contains(CODE).fill_null(False) & whole
         self._keep("code", coded, cells, first, of)
         self._keep("whole", whole & ~coded, cells, first, of)
+        if "hundreds" not in self._shown:
+            self._keep("hundreds", whole & numbers.is_between(100, 999), cells, first, of)
+        if largest(numbers) > 1 << 53:
+            long = cells.str.contains(r"^[+-]?\d{16,}$") & (numbers.abs() > 1 << 53)
+            self._keep("long", long, cells, first, of)
+            beyond = numbers.is_infinite() & cells.str.contains(r"\d")
+            self._keep("beyond", beyond, cells, first, of)
+            self._beyond += int(beyond.sum())
         fractions = is_number & ~whole
         if "letters" not in self._shown and fractions.any():
             letters = cells.str.contains("[a-zA-Z]").fill_null(False) & fractions
@@ -149,12 +163,18 @@ class Gathered:
     def _keep(self, key: str, which: pl.Series, cells: pl.Series, first: int, of: str) -> None:
         if key not in self._shown and which.any():
             row = int(which.fill_null(False).arg_max() or 0)
-            self._shown[key] = cells[row], first + row, of
+            self._shown[key] = self._before + row, cells[row], first + row, of
+
+    @property
+    def _in_order(self) -> dict[str, tuple[str, int, str]]:
+        """The cells that are kept, first ones first, with their rows and files."""
+        return {key: shown[1:] for key, shown in sorted(self._shown.items(), key=lambda i: i[1][0])}
 
     @property
     def _cells(self) -> pl.Series:
         pl = import_optional("polars", "tables from files")
-        return pl.Series(self.name, [cell for cell, _, _ in self._shown.values()], dtype=pl.String)
+        cells = [cell for cell, _, _ in self._in_order.values()]
+        return pl.Series(self.name, cells, dtype=pl.String)
 
     @property
     def unsure(self) -> bool:
@@ -191,11 +211,19 @@ class Gathered:
             raise DataError(f"{error} ({self._places()})") from None
         if found.dtype == pl.String:
             self._in_one_way(path, remedy)
-        return CellReading(found.dtype, written.known(self.name)), notes
+            return CellReading(found.dtype), notes
+        if found.dtype.is_numeric() and "beyond" in self._shown:
+            _, cell, row, of = self._shown["beyond"]
+            raise too_large(where, cell, f"row {row}{of}", self._beyond)
+        notes += notes_on_digits(found, cells)
+        notation = written.known(self.name)
+        if known is not None and known.decimal is None:
+            notes += notes_on_points(self.name, cells)
+        return CellReading(found.dtype, notation, written.as_shown(self.name, cells)), notes
 
     def _places(self) -> str:
         """Return where the first number stands, and the first cell that is none."""
-        kinds = {key in _NUMBERS: shown for key, shown in reversed(self._shown.items())}
+        kinds = {key in _NUMBERS: shown for key, shown in reversed(self._in_order.items())}
         told = [f"{show(cell)} in row {row}{of}" for _, (cell, row, of) in sorted(kinds.items())]
         return ", ".join(told)
 
@@ -203,7 +231,7 @@ class Gathered:
         """Refuse numbers that each can be read, but not all in one way."""
         pl = import_optional("polars", "tables from files")
         written, plain = Written(path, remedy=remedy), []
-        for key, (cell, row, of) in self._shown.items():
+        for key, (cell, row, of) in self._in_order.items():
             found = plain_numerals(pl.Series([cell]))
             if found is None or key == "code":
                 if cell not in NOT_AVAILABLE:

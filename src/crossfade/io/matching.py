@@ -18,9 +18,10 @@ from crossfade._checks import counted, did_you_mean, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch
-from crossfade.io.cells import NOT_AVAILABLE, TRUTH, is_date, refuse_beyond, unmarked
+from crossfade.io.cell_notes import NOT_AVAILABLE
+from crossfade.io.cells import TRUTH, is_date, refuse_beyond, unmarked
 from crossfade.io.gathered import Gathered, gather, readings_of
-from crossfade.io.numerals import Written, may_mean_either, told_as, written_otherwise
+from crossfade.io.numerals import TYPED, Written, may_mean_either, told_as, written_otherwise
 from crossfade.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -149,13 +150,13 @@ class Matcher:
         if self.schema.kinds[index] == "boolean":
             return read
         refuse_beyond(stripped, read, f"{self.path}: column {show(name)}", first)
-        if self._as_in_fit is None or name in self._otherwise:
+        if name in self._otherwise:
             return read
-        fit = self._as_in_fit.get(name)
+        fit = TYPED if self._as_in_fit is None else self._as_in_fit.get(name)
         cells = stripped.set(read.is_null(), None)
         other = written_otherwise(cells, self._written.known(name).point, fit).arg_true()
         if len(other):
-            row, shown = int(other[0]), "plain numbers" if fit is None else show(fit["cell"])
+            row, shown = int(other[0]), show(fit["cell"]) if fit else "plain numbers"
             self._otherwise[name] = (
                 f"{show(cells[row])} is read as {read[row]:.15g}, but fit read numbers written "
                 f"otherwise ({shown}); write both in one way"

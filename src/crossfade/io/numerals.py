@@ -207,14 +207,21 @@ class Written:
         return found[0], numbers
 
 
+#: How numbers were written in a table whose columns have types: not at all, but without percent.
+TYPED: Final[dict[str, Any]] = {}
+
+
 def written_otherwise(cells: pl.Series, point: str | None, fit: dict[str, Any] | None) -> pl.Series:
     """Return which cells mean something else if they are written as those of fit.
 
     `point`: What stands before decimals here, if that is known.
-    `fit`: How numbers were written there, as :meth:`Written.as_shown` says.
+    `fit`: How numbers were written there, as :meth:`Written.as_shown` says; TYPED if they were not.
     """
-    fit = fit or {"symbol": "", "point": ".", "fractions": True}
+    if fit is None:
+        fit = {"symbol": "", "point": ".", "fractions": True}
     symbols = cells.str.extract(f"({_SYMBOLS})").fill_null("")
+    if fit is TYPED:
+        return (symbols == "%") & cells.is_not_null()
     if fit["symbol"] == "%":
         other = symbols != "%"
     else:

@@ -66,7 +66,7 @@ def read_file(
         check_columns(text, frame.columns, "text")
     unjudged = {*drop, *(set() if only is None else set(frame.columns).difference(only))}
     read = typed_table(frame, str(place), frozenset(missing_values), frozenset(text), unjudged)
-    return read._replace(notes=(*notes, *read.notes))
+    return read._replace(notes=(*notes, *read.notes), written=None if parquet else read.written)
 
 
 def _without_empty(frame: pl.DataFrame, unnamed: Collection[str]) -> tuple[pl.DataFrame, list[str]]:
