@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import itertools
 import os
@@ -14,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 
@@ -612,7 +614,8 @@ def test_files_without_cells_are_refused(tmp_path, suffix, n_files, rows):
         lambda: BinomialRegression().fit(scan(folder), "y"),
         lambda: scan(folder, "y").sample(),
     ):
-        with pytest.raises(DataError, match=r"minimum of 1 is required|got none"):
+        told = r"minimum of 1 is required|got none|labels in column 'y', got \d+ empty cells"
+        with pytest.raises(DataError, match=told):
             act()
 
 
@@ -1065,3 +1068,99 @@ def test_new_rows_whose_first_batch_does_not_tell_what_points_mean(tmp_path, cap
         found = pl.read_csv(out).select("P(0)", "P(1)").to_numpy()
         np.testing.assert_allclose(found, whole.predict_proba(frame), atol=1e-10)
     assert run("explain", file, data, "--row", 2) == 0
+
+
+def arrow_table(n_rows=60, **columns):
+    """Return an Arrow table of a column of numbers, labels, and what is given."""
+    codes = np.arange(n_rows) % 3
+    own = {"x": codes + np.linspace(0, 1, n_rows), "y": [["a", "b", "b"][code] for code in codes]}
+    return pa.table(own | columns)
+
+
+def test_decimals_of_any_width_are_numbers(tmp_path):
+    cells = [f"{i % 7}.25" for i in range(60)]
+    found = []
+    for place, kind in enumerate([pa.decimal256(50, 2), pa.decimal128(9, 2)]):
+        decimals = pa.array(cells).cast(pa.decimal128(9, 2)).cast(kind)
+        table = arrow_table(d=decimals)
+        pq.write_table(table, tmp_path / f"{place}.parquet")
+        feather.write_feather(table, tmp_path / f"{place}.arrow")
+        for suffix in ("parquet", "arrow"):
+            model = NaiveBayes(tradeoff=1).fit(scan(tmp_path / f"{place}.{suffix}"), "y")
+            found.append(model.parameters_.natural)
+    np.testing.assert_array_equal(found[1:], found[:-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("stream.arrow", "got an Arrow stream; make it a file"),
+        ("old.feather", "got Feather of version 1; write it again"),
+        ("packed.csv.bz2", "got '.bz2'; unpack it first"),
+        ("interval.arrow", "column 'd': expected numbers or text, got type month_day_nano"),
+    ],
+)
+def test_files_that_are_not_read_are_told_what_they_are(tmp_path, name, told):
+    file, table = tmp_path / "parts" / name, arrow_table()
+    file.parent.mkdir()
+    if name == "stream.arrow":
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    elif name == "old.feather":
+        file.write_bytes(b"FEA1" + bytes(40) + b"FEA1")
+    elif name == "packed.csv.bz2":
+        file.write_bytes(bz2.compress(b"x,y\n1,a\n2,b\n"))
+        (file.parent / "plain.csv").write_text("x,y\n1,a\n2,b\n")
+    else:
+        interval = pa.array([(1, 2, 3)] * 60, pa.month_day_nano_interval())
+        feather.write_feather(arrow_table(d=interval), file)
+    for path in (file, file.parent):
+        with pytest.raises(DataError, match=re.escape(told)):
+            NaiveBayes(tradeoff=1).fit(scan(path), "y")
+
+
+def test_patterns_and_lists_may_name_folders(table, tmp_path):
+    halves = table[:3_000], table[3_000:]
+    for number, half in enumerate(halves):
+        folder = tmp_path / f"year={2020 + number}"
+        folder.mkdir()
+        half.write_parquet(folder / "part.parquet")
+    folders = sorted(tmp_path.glob("year=*"))
+    for named in (f"{tmp_path}/year=*", folders, [*folders, folders[0] / "part.parquet"]):
+        assert scan(named).n_rows == table.height
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ([b"a", b"b"], "target: expected classes in column 'y', got cells of type Binary"),
+        ([[1], [2]], "target: expected classes in column 'y', got cells of type List"),
+        ([None, None], "target: expected labels in column 'y', got 60 empty cells"),
+        ([2**64 - 1, 2**64 - 2], "expected classes.*got the number 1.84467e[+]19"),
+    ],
+)
+def test_what_are_no_labels_is_told_of_parts_as_of_the_whole(tmp_path, labels, told):
+    from crossfade.commands.tables import open_table
+
+    file, kind = tmp_path / "rows.parquet", pa.uint64() if labels[0] == 2**64 - 1 else None
+    pq.write_table(arrow_table(y=pa.array([labels[i % 2] for i in range(60)], kind)), file)
+    with pytest.raises(DataError, match=told):
+        open_table(str(file), "y")
+    with pytest.raises(DataError, match=told):
+        NaiveBayes(tradeoff=1).fit(scan(file), "y")
+
+
+def test_columns_of_numbers_cost_no_look_at_all_columns_each(tmp_path):
+    class Counted(dict):
+        looks = 0
+
+        def __getitem__(self, name):
+            Counted.looks += 1
+            return super().__getitem__(name)
+
+    wide = {f"c{j}": np.arange(20) * 1.5 + j for j in range(300)}
+    pq.write_table(arrow_table(20, **wide), tmp_path / "wide.parquet")
+    source = scan(tmp_path / "wide.parquet", "y")
+    source._reader.types = Counted(source._reader.types)
+    NaiveBayes(tradeoff=1).fit(source)
+    assert 0 < Counted.looks < 20 * len(wide)  # once per column and time they are asked for

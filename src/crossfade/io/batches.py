@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.encoding import check_encoding
-from crossfade.io.reading import is_parquet, no_parquet, opened, parse_text
+from crossfade.io.reading import PACKED, is_parquet, no_parquet, opened, parse_text
 from crossfade.io.text import text_batches
 
 if TYPE_CHECKING:
@@ -20,24 +20,23 @@ if TYPE_CHECKING:
 _ARROW = (".arrow", ".feather", ".ipc")
 _FORMATS = (".parquet", ".pq", *_ARROW, ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
+#: Of these there may be others in a folder; they are refused by name, for their rows would lack.
+_PACKED = tuple(f"{text}{packed}".lower() for text in (".csv", ".tsv") for packed in PACKED)
+
 
 def table_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the files, of one format, that a file, a folder, a pattern or a list stands for."""
     if not isinstance(path, (str, Path)):
-        files = [Path(one) for one in path]
-    elif Path(path).is_dir():
-        found = [one for one in _below(Path(path)) if one.name.lower().endswith(_FORMATS)]
-        # The same file in several places is read once, by its own name if it is there.
-        found.sort(key=lambda one: (os.path.realpath(one) != os.path.abspath(one), one))
-        files = sorted({os.path.realpath(one): one for one in reversed(found)}.values())
-        for one in files:
-            if not one.is_file():
-                what = "a link to nothing" if one.is_symlink() else "something else"
-                raise DataError(f"{one}: expected a file of the table, got {what}; remove it")
+        named = [Path(one) for one in path]
     elif any(mark in str(path) for mark in "*?[") and not Path(path).exists():
-        files = [Path(one) for one in sorted(glob.glob(str(path), recursive=True))]
+        named = [Path(one) for one in sorted(glob.glob(str(path), recursive=True))]
     else:
-        files = [Path(path)]
+        named = [Path(path)]
+    inside = [file for one in named if one.is_dir() for file in _files_below(one)]
+    files = [one for one in named if not one.is_dir()]
+    if inside:
+        # What a pattern names both by itself and in its folder is read once.
+        files = sorted({os.path.realpath(one): one for one in [*inside, *files]}.values())
     if not files:
         raise DataError(
             f"path: expected table files ({', '.join(_FORMATS)}), got none in {str(path)!r}; "
@@ -49,6 +48,19 @@ def table_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
             f"path: expected files of one format, got {' and '.join(sorted(formats))} in "
             f"{str(path)!r}; name those of one with a pattern such as '*.parquet'"
         )
+    return files
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """Return the table files in a folder and below it, each once."""
+    found = [one for one in _below(folder) if one.name.lower().endswith((*_FORMATS, *_PACKED))]
+    # The same file in several places is read once, by its own name if it is there.
+    found.sort(key=lambda one: (os.path.realpath(one) != os.path.abspath(one), one))
+    files = sorted({os.path.realpath(one): one for one in reversed(found)}.values())
+    for one in files:
+        if not one.is_file():
+            what = "a link to nothing" if one.is_symlink() else "something else"
+            raise DataError(f"{one}: expected a file of the table, got {what}; remove it")
     return files
 
 

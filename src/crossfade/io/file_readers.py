@@ -15,7 +15,7 @@ from crossfade.io.batches import Batch, file_format, read_batches
 from crossfade.io.cell_notes import Texts
 from crossfade.io.cells import cells_as_read, unmarked
 from crossfade.io.gathered import CellReading, Gathered, gather, readings_of
-from crossfade.io.reading import opened
+from crossfade.io.reading import no_parquet, opened
 from crossfade.io.text import blank_lines, check_names, header_notes
 
 #: Bytes of a Parquet column that are read from the file at once.
@@ -164,9 +164,7 @@ class ArrowReader(Reader):
         return "boolean" if all(check.is_boolean(one) for one in types) else None
 
     def _damage(self, file: Path, error: Exception) -> str:
-        kind = "an Arrow" if self.is_arrow else "a Parquet"
-        again = "" if len(self.files) > 1 else "; write it again"
-        return f"{file}: expected {kind} file, got something else ({_first_line(error)}){again}"
+        return str(no_parquet(error, file, "an Arrow" if self.is_arrow else "a Parquet"))
 
     def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         few: list[Any] = []  # small files are summed together
@@ -226,7 +224,16 @@ class ArrowReader(Reader):
                     some, held = [], 0
 
     def _frame(self, batch: Any, columns: list[str]) -> Any:
-        frame = self._pl.from_arrow(batch.select(columns), rechunk=False)
+        batch = batch.select(columns)
+        for j, field in enumerate(batch.schema):
+            if self._pa.types.is_decimal256(field.type):  # polars has none of these
+                batch = batch.set_column(j, field.name, batch[j].cast(self._pa.float64()))
+            elif field.type == self._pa.month_day_nano_interval():
+                raise DataError(
+                    f"X: column {show(field.name)}: expected numbers or text, got type "
+                    f"{field.type}; turn it into numbers, or leave it out"
+                )
+        frame = self._pl.from_arrow(batch, rechunk=False)
         return cells_as_read(frame, self.missing, self.unseen)
 
 
@@ -331,7 +338,3 @@ class TextReader(Reader):
 
 def _together(files: list[Path]) -> str:
     return str(files[0]) if len(files) == 1 else f"{len(files)} files"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from crossfade._checks import listed, show
@@ -23,6 +24,7 @@ from crossfade.io.batches import table_files
 from crossfade.io.cell_notes import notes_on_marks
 from crossfade.io.cells import cells_as_read
 from crossfade.io.file_readers import ArrowReader, Reader, reader_of
+from crossfade.io.target import no_labels, refuse_type
 from crossfade.table.cluster import DaskSource
 from crossfade.table.source import (
     Part,
@@ -190,7 +192,7 @@ class FileSource(PartedSource):
     @property
     def settled(self) -> dict[int, str]:
         types = self._reader.types
-        return {j: types[name] for j, name in enumerate(self.names) if types[name] is not None}
+        return {j: kind for j, name in enumerate(self.names) if (kind := types[name]) is not None}
 
     @property
     def size(self) -> tuple[int, int]:
@@ -243,9 +245,13 @@ class FileSource(PartedSource):
             parts = self._parts(None)
             first = next((part for part in parts if rows_of(part.table)), None)
             if first is None:
-                raise no_rows()
+                raise self._no_rows()
             self._begun = first, parts
         return function(self._begun[0])
+
+    def _no_rows(self) -> DataError:
+        labelless = self.target is not None and self.n_dropped
+        return no_labels(str(self.target), self.n_dropped) if labelless else no_rows()
 
     def close(self) -> None:
         super().close()
@@ -296,7 +302,7 @@ class FileSource(PartedSource):
 
         n_rows = self.reduce_parts(draw, operator.add)
         if n_rows is None:
-            raise no_rows()
+            raise self._no_rows()
         trimmed()
         X = pl.concat([table for _, table, _ in kept], how="vertical_relaxed")
         return X, pl.concat([labels for _, _, labels in kept]), n_rows
@@ -326,6 +332,7 @@ def _split(frame: Any, target: str | None) -> tuple[Any, Any]:
     if target is None:
         return frame, None
     labels = frame[target]
+    refuse_type(nw.from_native(labels, series_only=True), target)
     present = labels.is_not_null()
     if labels.dtype.is_float():
         present &= labels.is_not_nan()

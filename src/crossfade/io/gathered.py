@@ -251,8 +251,9 @@ def readings_of(
     """
     known: Notation | None = None
     decimals: set[str | None] = set()
-    for name in sorted(gathered, key=lambda name: gathered[name].unsure):
-        if known is None and gathered[name].unsure:
+    unsure = {name: one.unsure for name, one in gathered.items()}
+    for name in sorted(gathered, key=lambda name: unsure[name]):
+        if known is None and unsure[name]:
             known = notation_of_file(decimals)
         with refused():
             reading, notes = gathered[name].reading(path, remedy, known)

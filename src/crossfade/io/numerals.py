@@ -43,7 +43,8 @@ _EITHER: Final = rf"^\D*[1-9]\d{{0,2}}(?:[.,]\d{{3}})+[{_SPACES}]*{_SYMBOLS}?$"
 
 def may_mean_either(cells: pl.Series) -> bool:
     """Return whether there are commas or points, of which no cell shows alone what they mean."""
-    if any(shows_marks(some).any() for some in (cells.head(100), cells)):
+    parts = [cells.head(100), cells] if len(cells) > 100 else [cells]
+    if any(shows_marks(some).any() for some in parts):
         return False
     return bool(cells.str.contains("[.,]").any())
 

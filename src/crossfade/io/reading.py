@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".data", ".dat")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
+
+#: Endings of packed files that are not unpacked here.
+PACKED = (".bz2", ".xz", ".zst", ".zip", ".7z", ".lz4", ".Z")
+
+#: How files begin whose format an error names, and what they are.
+_TOLD = {
+    b"\xff\xff\xff\xff": "an Arrow stream; make it a file: pyarrow.feather.write_feather("
+    "pyarrow.ipc.open_stream(path).read_all(), new_path)",
+    b"FEA1": "Feather of version 1; write it again: pyarrow.feather.write_feather("
+    "pyarrow.feather.read_table(path), new_path)",
+}
 
 
 def read_table(path: str | Path, **options: Any) -> pl.DataFrame:
@@ -79,9 +90,10 @@ def is_parquet(place: Path) -> bool:
     """Return whether a file is Parquet, by its suffix; refuse suffixes of other formats."""
     suffix = Path(place.name.lower().removesuffix(".gz")).suffix
     if suffix not in (*_TEXT_SUFFIXES, *_PARQUET_SUFFIXES, ""):
+        remedy = "unpack it first" if suffix in map(str.lower, PACKED) else "save the table as CSV"
         raise DataError(
             f"{place}: expected a .csv, .tsv or .parquet file (text also with .gz), got "
-            f"{suffix!r}; save the table as CSV"
+            f"{suffix!r}; {remedy}"
         )
     return suffix in _PARQUET_SUFFIXES
 
@@ -114,10 +126,14 @@ def _read_parquet(raw: bytes, place: Path) -> pl.DataFrame:
 
 
 def no_parquet(error: Exception, place: Path, expected: str = "a Parquet") -> DataError:
-    """Return the error of a file that polars cannot read."""
+    """Return the error of a file that polars or pyarrow cannot read."""
+    with suppress(OSError), place.open("rb") as file:
+        if told := _TOLD.get(file.read(4)):
+            return DataError(f"{place}: expected {expected} file, got {told}")
+    said = (str(error).splitlines() or [type(error).__name__])[0][:200]
     return DataError(
-        f"{place}: expected {expected} file, got something else ({str(error).splitlines()[0]}); "
-        "write it again, or give it the ending of its format"
+        f"{place}: expected {expected} file, got something else ({said}); write it again, or give "
+        "it the ending of its format"
     )
 
 

@@ -23,20 +23,13 @@ def split_target(frame: Any, target: str, *, keep: bool = False) -> tuple[Any, A
     table = nw.from_native(frame, eager_only=True)
     check_columns([target], list(table.columns), "target")
     labels = table[target]
-    if labels.dtype.is_nested() or labels.dtype in (nw.Duration, nw.Binary):
-        raise DataError(
-            f"target: expected classes in column {show(target)}, got cells of type {labels.dtype} "
-            f"such as {show(labels.to_list()[0])}; choose a column of classes"
-        )
+    refuse_type(labels, target)
     if labels.dtype.is_float():
         labels = labels.fill_nan(None)
     present = ~labels.is_null()
     n_dropped = len(table) - int(present.sum())
     if n_dropped == len(table):
-        raise DataError(
-            f"target: expected labels in column {show(target)}, got "
-            f"{counted(n_dropped, 'empty cell')}; choose another column"
-        )
+        raise no_labels(target, n_dropped)
     if len(table.columns) == 1:
         raise DataError(
             f"target: expected columns besides {show(target)}, got no feature columns; add one to "
@@ -48,6 +41,23 @@ def split_target(frame: Any, target: str, *, keep: bool = False) -> tuple[Any, A
     if n_dropped:
         features = features.filter(present)
     return features.to_native(), labelled.to_native(), n_dropped
+
+
+def refuse_type(labels: nw.Series[Any], target: str) -> None:
+    """Refuse cells that are no labels, whatever they hold."""
+    if labels.dtype.is_nested() or labels.dtype in (nw.Duration, nw.Binary):
+        raise DataError(
+            f"target: expected classes in column {show(target)}, got cells of type {labels.dtype} "
+            f"such as {show(labels.to_list()[0])}; choose a column of classes"
+        )
+
+
+def no_labels(target: str, n_rows: int) -> DataError:
+    """Return the error of a target without a label."""
+    return DataError(
+        f"target: expected labels in column {show(target)}, got "
+        f"{counted(n_rows, 'empty cell')}; choose another column"
+    )
 
 
 def _refuse_quantity(labels: nw.Series[Any], target: str) -> nw.Series[Any]:

@@ -101,6 +101,12 @@ class Survey:
                 f"y: expected labels of one type in all parts of the rows, got {show(text)} and "
                 f"{show(number)}; make them all text or all numbers"
             )
+        inexact = [one for one in labels if isinstance(one, float) and not abs(one) <= 2.0**53]
+        if inexact:
+            raise DataError(
+                f"y: expected classes, got the number {inexact[0]:g}; whole numbers are exact up "
+                "to 2^53: correct the labels, or make those of more digits text"
+            )
         found = encode_labels(np.array(labels, dtype=self.dtype), minimum=1)[0]
         if len(found) < 2:
             only = f"1 class ({show(found[0])} in all {counted(self.n_rows, 'row')})"
@@ -122,7 +128,8 @@ class Survey:
         """Return the schema that a table of all rows would have."""
         names, has_names = source.names, source.has_names
         given = declared_kinds(_named(names, has_names), declared)
-        kinds: list[Any] = [kind or source.settled.get(j) for j, kind in enumerate(given)]
+        settled = source.settled
+        kinds: list[Any] = [kind or settled.get(j) for j, kind in enumerate(given)]
         categories: list[tuple[Any, ...] | None] = [None] * len(names)
         found, pairs = kinds_of_cells(self.seen)
         for place, j in enumerate(self.columns):
