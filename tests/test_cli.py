@@ -537,3 +537,34 @@ def test_whatever_reads_text_takes_its_encoding(tmp_path, capsys):
         run(name, "--help")
         told = capsys.readouterr().out
         assert ("--separator" in told, "--encoding" in told) == (True, True)
+    run("tag", "--help")
+    assert "--encoding" in capsys.readouterr().out
+
+
+def test_a_mistyped_data_set_is_named_before_anything_heavy_is_loaded(tmp_path):
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "CROSSFADE_DATA"}
+    code = (
+        "import sys; from crossfade.cli import main\n"
+        "try: main(['fit', 'irs', '--out', 'm.skops'])\n"
+        "finally: print(sorted({'numpy', 'sklearn', 'polars'} & sys.modules.keys()))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert found.returncode == 2
+    told = "data: expected the name of a data set or a file, got 'irs'; did you mean 'iris'?"
+    assert told in found.stderr
+    assert found.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("width", [None, "60"])
+def test_no_column_is_left_out_of_a_table_that_no_terminal_shows(monkeypatch, capsys, width):
+    monkeypatch.delenv("COLUMNS")
+    if width is not None:
+        monkeypatch.setenv("COLUMNS", width)
+    options = ["--splits", "2", "--models", "majority,nb:1", "--cost", "1,5"]
+    assert run("compare", "breast-cancer", *options) == 0
+    out = capsys.readouterr().out
+    names = out.split("\nmodel ")[1].split("\n")[0]
+    assert ("fit" in names, "Brier" in names) == (width is None, width is None)
+    assert ("no room for: fit, brier" in out) == (width is not None)

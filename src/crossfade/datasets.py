@@ -11,20 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sklearn.datasets
 
-from crossfade._checks import counted, did_you_mean, listed, show
+from crossfade._checks import counted, listed, show
+from crossfade._names import BUNDLED, is_bundled, no_such_data
 from crossfade.errors import DataError
 
 if TYPE_CHECKING:
     from crossfade.io.cells import TableFile
 
 __all__ = ["Dataset", "bundled", "data_directory", "find", "load"]
-
-_BUNDLED = {
-    "breast-cancer": sklearn.datasets.load_breast_cancer,
-    "digits": sklearn.datasets.load_digits,
-    "iris": sklearn.datasets.load_iris,
-    "wine": sklearn.datasets.load_wine,
-}
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,7 @@ class Dataset:
 
 def bundled() -> tuple[str, ...]:
     """Return the names of the data sets that come with scikit-learn."""
-    return tuple(_BUNDLED)
+    return BUNDLED
 
 
 def data_directory() -> Path | None:
@@ -114,9 +108,8 @@ def load(
     ('setosa', 'versicolor', 'virginica')
     """
     name = str(name_or_path)
-    key = name.lower().replace("_", "-").replace(" ", "-")
-    if key in _BUNDLED and not Path(name).is_file():
-        return _bundled(key, target)
+    if is_bundled(name) and not Path(name).is_file():
+        return _bundled(name.lower().replace("_", "-").replace(" ", "-"), target)
     path = find(name)
     from crossfade.io.reading import read_file
 
@@ -137,7 +130,7 @@ def _bundled(key: str, target: str | None) -> Dataset:
             f"target: expected none for the bundled data set {key!r}, got {show(target)}; its "
             "target is fixed"
         )
-    data = _BUNDLED[key]()
+    data = getattr(sklearn.datasets, f"load_{key.replace('-', '_')}")()
     words = np.asarray(data.target_names)
     n_rows, n_columns = data.data.shape
     return Dataset(
@@ -173,10 +166,7 @@ def find(name: str) -> Path:
         return shared[name]
     if path.suffix or path.parent != Path("."):
         return path  # read_table says that it is not there, and what is
-    bundled = f"bundled are {', '.join(_BUNDLED)}; a file is named with its suffix"
-    here = [file.name for file in Path().iterdir() if file.is_file()]
-    remedy = did_you_mean(name.lower(), [*_BUNDLED, *shared, *here], bundled)
-    raise DataError(f"data: expected the name of a data set or a file, got {show(name)}; {remedy}")
+    raise DataError(no_such_data(name, shared))
 
 
 def _from_file(path: Path, target: str | None, table: TableFile, unlabelled: bool) -> Dataset:

@@ -1164,3 +1164,22 @@ def test_columns_of_numbers_cost_no_look_at_all_columns_each(tmp_path):
     source._reader.types = Counted(source._reader.types)
     NaiveBayes(tradeoff=1).fit(source)
     assert 0 < Counted.looks < 20 * len(wide)  # once per column and time they are asked for
+
+
+def test_predictions_in_parquet_are_written_as_they_come(table, tmp_path, monkeypatch):
+    from crossfade.commands import predict
+
+    data, model = tmp_path / "rows.csv", str(tmp_path / "model.skops")
+    table.write_csv(data)
+    assert run("fit", str(data), "-t", "y", "-m", "nb:1", "-o", model) == 0
+    found = []
+    for rows in (1 << 18, 2_000):
+        monkeypatch.setattr(predict, "_GROUP_ROWS", rows)
+        out = tmp_path / f"{rows}.parquet"
+        assert run("predict", model, str(data), "-o", str(out), "--batch", "0.02") == 0
+        found.append(pl.read_parquet(out))
+        groups = pq.ParquetFile(out).metadata
+        most = max(groups.row_group(i).num_rows for i in range(groups.num_row_groups))
+        assert (groups.num_row_groups, most < 3_000) == ((1, False) if rows > 6_000 else (3, True))
+    assert found[0].schema == found[1].schema
+    assert found[0].equals(found[1])

@@ -111,3 +111,21 @@ def test_unreadable_files(tmp_path):
     path.write_bytes(gzip.compress(b"a b\n")[:-4])
     with pytest.raises(DataError, match="expected a column file that can be read"):
         read_columns(path)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "given"), [("cp1252", "cp1252"), ("utf-16", None), ("utf-8-sig", None)]
+)
+def test_column_files_in_other_encodings(tmp_path, encoding, given):
+    path = tmp_path / "tokens.txt"
+    path.write_bytes("Straße N\n\nschön A\n".encode(encoding))
+    assert read_columns(path, encoding=given) == [[("Straße", "N")], [("schön", "A")]]
+    if given is not None:
+        with pytest.raises(DataError, match=r"line 1: expected UTF-8 text.*name the file's enc"):
+            read_columns(path)
+
+
+def test_an_encoding_that_is_none_is_refused(tmp_path):
+    (tmp_path / "tokens.txt").write_text("a b\n")
+    with pytest.raises(DataError, match=r"encoding: expected the name of an encoding.*'nope'"):
+        read_columns(tmp_path / "tokens.txt", encoding="nope")

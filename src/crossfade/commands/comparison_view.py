@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,7 +55,8 @@ def print_result(result: ComparisonResult, table: OpenTable) -> None:
     for line in _heading(result, table):
         out.print(line)
     shown, left_out = _fitting_table(result, out)
-    out.print(shown)
+    with _wide_enough(out, shown):
+        out.print(shown)
     out.print(_legend(result, left_out))
     notes = [*table.notes, *result.notes]
     if notes:
@@ -245,15 +247,37 @@ def _duration(seconds: float) -> str:
 
 
 def _fitting_table(result: ComparisonResult, out: Console) -> tuple[Table, list[str]]:
-    """Return the table without the columns that the terminal has no room for, and those."""
+    """Return the table without the columns that there is no room for, and those.
+
+    There is room for all where the output is no terminal and nobody says how wide it is.
+    """
     left_out: list[str] = []
-    roomy = out.options.update(width=1000)  # a measurement is never wider than its options
-    for extra in ("fit", "splits", "brier", "error", ""):
-        table = _table(result, left_out)
-        if not extra or Measurement.get(out, roomy, table).minimum <= out.width:
+    table = _table(result, left_out)
+    if not out.is_terminal and "COLUMNS" not in os.environ:
+        return table, left_out
+    columns = _columns(result)
+    for extra in ("fit", "splits", "brier", "error"):
+        if _least_width(out, table) <= out.width:
             break
-        left_out.append(extra)
+        if extra in columns:
+            left_out.append(extra)
+            table = _table(result, left_out)
     return table, left_out
+
+
+def _least_width(out: Console, table: Table) -> int:
+    roomy = out.options.update(width=1000)  # a measurement is never wider than its options
+    return Measurement.get(out, roomy, table).minimum
+
+
+@contextmanager
+def _wide_enough(out: Console, table: Table) -> Iterator[None]:
+    """Let the console be as wide as a table that is not to be cut."""
+    width = out.width
+    if not out.is_terminal:
+        out.width = max(width, _least_width(out, table))
+    yield
+    out.width = width
 
 
 def _table(result: ComparisonResult, left_out: Sequence[str]) -> Table:
@@ -408,5 +432,5 @@ def _legend(result: ComparisonResult, left_out: Sequence[str]) -> Padding:
     elif _differ(result):
         lines.append("n: splits; the run ended before all models had as many")
     if left_out:
-        lines.append(f"no room for: {', '.join(left_out)} (in --json, and at 80 columns)")
+        lines.append(f"no room for: {', '.join(left_out)} (in --json, and in a wider terminal)")
     return Padding(Text("\n".join(lines), style="dim"), (1, 0, 0, 0))

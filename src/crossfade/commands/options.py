@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from crossfade._names import is_bundled, no_such_data
 from crossfade.files import no_such_file
 
 Name = TypeVar("Name", str, Path, None)
@@ -24,10 +25,13 @@ def there(name: Name) -> Name:
 def _data_there(name: Name) -> Name:
     """Do so for rows: a name without folder and suffix may be that of a data set."""
     path = Path(name or "")
-    is_file = path.suffix or path.parent != Path(".")
-    if not is_file or os.environ.get("CROSSFADE_DATA") or any(mark in str(path) for mark in "*?["):
+    if os.environ.get("CROSSFADE_DATA") or any(mark in str(path) for mark in "*?["):
         return name
-    return there(name)
+    if path.suffix or path.parent != Path("."):
+        return there(name)
+    if name is not None and not path.exists() and not is_bundled(str(name)):
+        raise ValueError(no_such_data(str(name)))
+    return name
 
 
 # -- the table -----------------------------------------------------------------------------------

@@ -13,6 +13,9 @@ from crossfade.commands.options import Cost, Encoding, ModelFile, NewData, Separ
 
 _PARQUET = (".parquet", ".pq")
 
+#: Rows of predictions that are written to Parquet at a time.
+_GROUP_ROWS = 1 << 18
+
 
 def predict(
     model: ModelFile,
@@ -301,8 +304,6 @@ def _output(out: Path | None, parquet: bool) -> Iterator[Any]:
     from functools import partial
     from tempfile import TemporaryFile
 
-    import polars as pl
-
     from crossfade.commands.output import hand_over
     from crossfade.files import whole_file
 
@@ -320,9 +321,41 @@ def _output(out: Path | None, parquet: bool) -> Iterator[Any]:
         if not parquet:
             yield partial(write_csv, file)
             return
-        frames: list[Any] = []
-        yield lambda frame, header: frames.append(frame)
-        pl.concat(frames).write_parquet(file)
+        with _row_groups(file) as write:
+            yield write
+
+
+@contextmanager
+def _row_groups(file: Any) -> Iterator[Any]:
+    """Yield what writes data frames to a Parquet file, many rows at a time where pyarrow is."""
+    from importlib.util import find_spec
+
+    import polars as pl
+
+    held: list[Any] = []
+    writer: Any = None
+
+    def write(frame: Any, header: bool) -> None:
+        nonlocal writer
+        held.append(frame)
+        if sum(one.height for one in held) < _GROUP_ROWS or find_spec("pyarrow") is None:
+            return
+        import pyarrow.parquet
+
+        rows = pl.concat(held).to_arrow(compat_level=pl.CompatLevel.oldest())
+        held.clear()
+        if writer is None:
+            writer = pyarrow.parquet.ParquetWriter(file, rows.schema, compression="zstd")
+        writer.write_table(rows)
+
+    yield write
+    rest: Any = pl.concat(held) if held else None
+    if writer is None:
+        rest.write_parquet(file)
+        return
+    if rest is not None:
+        writer.write_table(rest.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    writer.close()
 
 
 class _Labels:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Json, there
+from crossfade.commands.options import Encoding, Json, there
 
 
 class ModelName(StrEnum):
@@ -55,6 +55,7 @@ def tag(
             "forward-backward."
         ),
     ] = ModelName.crf,
+    encoding: Encoding = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the test file with a column of predicted tags."),
@@ -93,13 +94,15 @@ def tag(
     from crossfade.commands.output import check_outputs, hand_over, say, write_json
     from crossfade.errors import DataError
     from crossfade.files import write_whole
+    from crossfade.io.encoding import check_encoding
     from crossfade.tagging import evaluate_tags, read_columns, write_columns
 
     if decode not in ("viterbi", "posterior"):
         raise DataError(f"--decode: expected viterbi or posterior, got {decode!r}")
     _refuse_unused(model, features, l1, l2, seen_transitions)
     check_outputs({"--out": out, "--json": json}, train, test)
-    learnt, given = read_columns(train), read_columns(test)
+    encoding = check_encoding(encoding)
+    learnt, given = (read_columns(one, encoding=encoding) for one in (train, test))
     width = len(learnt[0][0])
     labelled = _check_columns(width, len(given[0][0]))
     template = _template(features, width)

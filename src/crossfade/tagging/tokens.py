@@ -5,6 +5,7 @@ The form of the CoNLL shared tasks. The last column is usually the label.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
 import zlib
@@ -19,8 +20,10 @@ from crossfade.files import no_such_file, refuse_device
 _SPACES = re.compile("[ \t]+")
 
 
-def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
+def read_columns(path: str | Path, *, encoding: str | None = None) -> list[list[tuple[str, ...]]]:
     """Read a column file, plain or compressed by gzip (``.gz``).
+
+    Its encoding is UTF-8 if none is given, and UTF-16 where the file begins with its mark.
 
     Columns are apart by tabs if the first line of data has one (cells may then hold spaces), else
     by any run of spaces and tabs; a no-break space is part of a word. Lines of spaces and tabs
@@ -41,7 +44,7 @@ def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
     sentence: list[tuple[str, ...]] = []
     tabs = False
     width = 0
-    for number, line in enumerate(_lines(Path(path)), start=1):
+    for number, line in enumerate(_lines(Path(path), encoding), start=1):
         if not line.strip(" \t"):
             if sentence:
                 sentences.append(sentence)
@@ -65,7 +68,7 @@ def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
     return sentences
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path, encoding: str | None) -> list[str]:
     refuse_device(path)
     try:
         content = path.read_bytes()
@@ -79,14 +82,22 @@ def _lines(path: Path) -> list[str]:
             f"{path}: expected a column file that can be read ({reason}); check the path, or copy "
             "the file again"
         ) from error
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode(encoding or "utf-8-sig").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path}, line {line}: expected UTF-8 text, got the byte "
-            f"{content[error.start : error.start + 1]!r}; convert the file to UTF-8"
+            f"{path}, line {line}: expected {encoding or 'UTF-8'} text, got the byte "
+            f"{content[error.start : error.start + 1]!r}; name the file's encoding, or convert it "
+            "to UTF-8"
         ) from error
+    except LookupError:
+        raise DataError(
+            f"encoding: expected the name of an encoding such as utf-8, cp1252 or utf-16, got "
+            f"{encoding!r}"
+        ) from None
     # Not splitlines: a word may hold a form feed or another of Unicode's line breaks.
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
