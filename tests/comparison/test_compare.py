@@ -268,9 +268,8 @@ def test_the_verdict_says_when_nothing_beats_guessing():
     X, y = rng.normal(size=(40, 2)), np.tile([0, 1], 20)
     found = compare(X, y, models=models, stop_early=False)
     assert found.verdict_sentences == (
-        "No model is better than guessing: guess has the lowest log-loss 0.693 ± 0.000, but these "
-        "rows do not show that it is better than also a guess (higher by 0.000, 95 % interval "
-        "0.000 to 0.000).",
+        "No model is better than guessing: guess has the lowest log-loss 0.693 ± 0.000; the "
+        "closest is also a guess (higher by 0.000, 95 % interval 0.000 to 0.000).",
         "Generative and discriminative fits were not compared, because no model with a tradeoff "
         "ran.",
         "At the present slope, doubling the 32 training rows would change the log-loss of guess "

@@ -59,6 +59,7 @@ def test_the_promise_of_a_noisy_law():
     exact = (1.0 / (law.at(640) - 0.01 - 0.15)) ** 2
     assert found.m_for_point_low < exact < found.m_for_point_high
     assert "at 1,280 rows the test error is expected to be 0.1" in found.statement
+    assert f"{found.gain:.3f} lower than the smoothed curve at 640; one" in found.statement
     assert "one hundredth lower takes about" in found.statement
 
 

@@ -125,7 +125,10 @@ def affordable(
     if d > MOST_JOINT_COLUMNS:
         reason = f"choosing among covariances of over {MOST_JOINT_COLUMNS} numeric columns is slow"
         left |= dict.fromkeys(("shared Gaussian auto", "full Gaussian auto"), reason)
-    notes = [f"{name} left out: {why}; ask for it by name" for name, why in left.items()]
+    notes = [
+        f"{name} left out: {why}; ask for it by name, {name.replace(' Gaussian ', ':')}"
+        for name, why in left.items()
+    ]
     kept = {name: model for name, model in models.items() if name not in left}
     return kept, "; ".join(notes) if len(kept) < len(models) else None
 

@@ -172,8 +172,8 @@ def extrapolate(
     label = METRIC_LABELS[metric]
     statement = (
         f"{model}: at {m:,} {unit} the {label} is expected to be {expected:.3f} (95 % interval "
-        f"{low:.3f} to {high:.3f}), {gain:.3f} lower than at {int(largest):,}; "
-        + _point_words(point, point_low, point_high, int(largest), unit)
+        f"{low:.3f} to {high:.3f}), {gain:.3f} lower than the smoothed curve at "
+        f"{int(largest):,}; " + _point_words(point, point_low, point_high, int(largest), unit)
     )
     return Extrapolation(
         model, metric, m, expected, low, high, gain, gain_low, gain_high, law,

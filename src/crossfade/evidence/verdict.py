@@ -61,7 +61,9 @@ def _which_model(result: Comparison) -> str:
     else:
         its = f"use {best.name}: its {score} is"
         lowest, lower = f"{its} the lowest", f"{its} lower than that of"
-    if tied:
+    if best.guesses:
+        text = f"{lowest}; the closest is {closest.name} (higher by {distance})"
+    elif tied:
         nearest = "" if len(tied) == 1 else f"the closest, {closest.name}, is "
         text = (
             f"{lowest}, but these rows do not show that it is better than "
@@ -187,7 +189,11 @@ def _which_end(result: Comparison) -> str:
             f"{figure(abs(gap.mean), gap.standard_error)} in {label} "
             f"(95 % interval {low} to {high})"
         )
-    return f"{text}; {_crossing(ends.crossing[result.criterion])}{_choice(result, ends)}."
+    crossing = ends.crossing[result.criterion]
+    where = _crossing(crossing)
+    if crossing.status == "before" and not gap.excludes_zero:  # its means are, not more
+        where = f"no crossing seen from n={crossing.smallest:,} to n={crossing.largest:,}"
+    return f"{text}; {where}{_choice(result, ends)}."
 
 
 def _why_not(result: Comparison) -> str:
