@@ -56,12 +56,6 @@ def _summed(positions: Integers, amounts: Floats, size: int) -> Floats:
     return np.bincount(positions, amounts, size).astype(np.float64, copy=False)
 
 
-#: Statistics up to which the curvature is made in one go, other columns' cells as well.
-_FEW_STATISTICS = 100
-
-#: Weights up to which exponentials and their sums are numbers.
-_WITHOUT_OVERFLOW = 500.0
-
 #: Most indicator columns that are formed block by block.
 _DENSE_STATISTICS = 1_000
 
@@ -279,11 +273,6 @@ class Categorical(Density):
     def _softmax(self, eta: Floats) -> tuple[Floats, Floats]:
         """Return log A by column, and the table of probabilities."""
         table = self._table(eta)
-        if np.abs(eta).max(initial=0.0) < _WITHOUT_OVERFLOW:  # a base's is 1: no sum is nothing
-            np.exp(table, out=table)
-            totals = self._by_factor(table)
-            table /= totals.take(self._columns, axis=-1)
-            return np.log(totals), table
         largest = np.maximum.reduceat(table, self._offsets, axis=-1)
         with np.errstate(invalid="ignore"):
             table -= largest[..., self._columns]
@@ -330,8 +319,6 @@ class Categorical(Density):
         return partition, table.take(self._kept, axis=-1)
 
     def hessian(self, eta: Floats) -> Floats:
-        if self.n_statistics <= _FEW_STATISTICS:
-            return self.some_hessian(eta, np.arange(self.n_statistics))
         p = self.mean(eta)
         dense = np.zeros((len(p), self.n_statistics, self.n_statistics))
         edges = np.searchsorted(self.factors, np.arange(self.n_factors + 1))

@@ -23,9 +23,6 @@ _STEPS, _MOST_ROWS, _CHANGE = 50, 2_000, 1e-4
 #: Doubles of the matrices that are held at a time.
 _MOST_DOUBLES = 2_000_000
 
-#: Most missing cells of a row whose small systems are eliminated for all patterns at a time.
-_ELIMINATED = 12
-
 #: Ridge on correlations: columns that repeat each other tell no more than one of them.
 RIDGE = 1e-8
 
@@ -141,7 +138,9 @@ class _Regressions:
         m, d = absent.shape[1], len(self.C)
         rows, columns = absent[:, :, None], absent[:, None, :]
         if 2 * m <= d:
-            inverse, of_missing = _inverses(self.precision[rows, columns])
+            within = self.precision[rows, columns]
+            inverse: Any = np.linalg.inv(within)
+            of_missing: Any = np.linalg.slogdet(within)[1]
             left, each = inverse.copy(), np.arange(m)
             left[:, each, each] -= self.ridge[absent]
             return _Told(-inverse, absent, left, self.log_det + of_missing)
@@ -165,24 +164,6 @@ class _Regressions:
             own = sources[np.arange(rows.size)[:, None], told.cells[which]]
             absent, slopes = group.absent[which], told.slopes[which]
             filled[rows[:, None], absent] = np.einsum("nij,nj->ni", slopes, own) + mean[absent]
-
-
-def _inverses(A: Floats) -> tuple[Floats, Floats]:
-    """Return inverses and log-determinants of definite matrices, (n, m, m) and (n,)."""
-    n, m, _ = A.shape
-    if m > _ELIMINATED:
-        inverses: Any = np.linalg.inv(A)
-        logs: Any = np.linalg.slogdet(A)[1]
-        return inverses, logs
-    # Gauss-Jordan's steps of all matrices at a time: each alone costs less than its call.
-    B, log_det = np.ascontiguousarray(A.transpose(1, 2, 0)), np.zeros(n)
-    for j in range(m):
-        pivot = B[j, j].copy()
-        row, column = B[j] / pivot, B[:, j].copy()
-        B -= column[:, None] * row
-        B[j], B[:, j], B[j, j] = row, -column / pivot, 1.0 / pivot
-        log_det += np.log(pivot)
-    return np.ascontiguousarray(B.transpose(2, 0, 1)), log_det
 
 
 def _mass(group: _Group, weights: Floats) -> Floats:

@@ -176,23 +176,6 @@ class Gaussian(Standardised, Univariate):
         first, second = self.mean(eta)[:, :d], self.mean(eta)[:, d:]
         return self._in_own_units(first), self._spread**2 * (second - first**2)
 
-    def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
-        d = self.n_features
-        linear, square = eta[..., :d], eta[..., d:]
-        if self._still.any() or not square.max(initial=-1.0) < 0.0:
-            return super().partition_and_mean(eta)
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = np.empty_like(eta)
-            variance = -0.5 / square
-            mean = np.multiply(linear, variance, out=means[..., :d])
-            values = linear * mean
-            values += np.log(variance)
-            values *= 0.5
-            np.add(mean**2, variance, out=means[..., d:])
-        if not np.isfinite(values).all():
-            return self.log_partition(eta), None
-        return values, means
-
     def column_covariance(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]
         mean = eta[..., 0] * variance
