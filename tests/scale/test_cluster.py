@@ -177,6 +177,27 @@ def test_classes_and_categories_of_one_partition_only(client):
     )
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda part: part[["tail", "level", "y"]], "they have another order"),
+        (lambda part: part.drop(columns="tail"), "'tail' is missing"),
+        (lambda part: part.rename(columns={"tail": "Tail"}), "'tail' is missing, 'Tail' is new"),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_partition_with_other_columns_is_told(frame, change, told, together):
+    part = frame[["level", "tail", "y"]][:200]
+    parts = [dask.delayed(change(part) if number == 2 else part) for number in range(4)]
+    lazy = dd.from_delayed(parts, meta=part[:0], verify_meta=False)
+    data = (lazy, "y") if together else (lazy[["level", "tail"]], lazy["y"])
+    if not together and "order" in told:
+        NaiveBayes(tradeoff=1).fit(*data)  # they are selected by name
+        return
+    with pytest.raises((DataError, KeyError), match=told if together else "tail"):
+        NaiveBayes(tradeoff=1).fit(*data)
+
+
 def test_collections_that_do_not_belong_together_are_refused(collection, frame):
     with pytest.raises(DataError, match=r"^y: expected a Dask collection where X is one"):
         NaiveBayes().fit(collection[["level"]], frame["y"])

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from crossfade._checks import counted
+from crossfade._checks import counted, show
 from crossfade._optional import import_optional
 from crossfade.blocks import n_threads, threads
 from crossfade.errors import ClusterError, DataError, MissingExtraError
@@ -109,7 +109,10 @@ class DaskSource(RowSource):
             pairs = self._pairs()
             self._places = _places(self._held, len(pairs))
             groups = _dealt(self._places, [1] * len(pairs), _threads_of_workers(), np.inf)
-            asked = [self._on(at, _lengths)([pairs[i] for i in group]) for at, group in groups]
+            names = _names_in(self._collections[0], self._collections[1])
+            asked = [
+                self._on(at, _lengths)([pairs[i] for i in group], names) for at, group in groups
+            ]
             few = self._delay(_few)(pairs[0])  # in the same round
             *found, head = self._dask.compute(*asked, few)
         self._lengths = [0] * len(pairs)
@@ -420,9 +423,26 @@ def _parts_of(given: Any) -> list[Part]:
     return [part for one in given for part in _parts_of(one)]
 
 
-def _lengths(pairs: list[tuple[Any, Any]]) -> list[int]:
-    """Return how many rows each part has."""
+def _names_in(X: Any, y: Any) -> list[Any] | None:
+    """Return the columns that a collection says its parts have, the labels apart."""
+    names = getattr(X, "columns", None)
+    return (
+        None if names is None else [name for name in names if not isinstance(y, str) or name != y]
+    )
+
+
+def _lengths(pairs: list[tuple[Any, Any]], names: list[Any] | None = None) -> list[int]:
+    """Return how many rows each part has; refuse one with other columns than these."""
     for table, labels in pairs:
+        found = list(table.columns) if names is not None else []
+        if names is not None and found != names and rows_of(table):
+            words = [f"{show(name)} is missing" for name in names if name not in found][:3]
+            words += [f"{show(name)} is new" for name in found if name not in names][:3]
+            raise DataError(
+                "X: expected the collection's columns in every partition, but in one "
+                f"{', '.join(words) or 'they have another order'}; select them where it is made: "
+                "table[columns]"
+            )
         if labels is not None and rows_of(labels) != rows_of(table):
             raise DataError(
                 f"y: expected {counted(rows_of(table), 'label')} in a partition, got "
