@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -17,6 +21,7 @@ from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from crossfade import __version__, cli
+from crossfade.files import discard_unfinished
 from tests.forked import Forked
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -568,3 +573,43 @@ def test_no_column_is_left_out_of_a_table_that_no_terminal_shows(monkeypatch, ca
     names = out.split("\nmodel ")[1].split("\n")[0]
     assert ("fit" in names, "Brier" in names) == (width is None, width is None)
     assert ("no room for: fit, brier" in out) == (width is not None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs named pipes")
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("way", ["stdin", "pipe"])
+def test_rows_that_can_be_read_but_once_are_read_as_a_file(
+    tmp_path, monkeypatch, capsys, suffix, way
+):
+    rows = pl.DataFrame({"x": [0.0, 0.5, 1.0, 1.5] * 9, "y": [False, False, True, True] * 9})
+    data, model = tmp_path / f"rows.{suffix}", str(tmp_path / "m.skops")
+    rows.write_csv(data) if suffix == "csv" else rows.write_parquet(data)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def given():
+        if way == "stdin":
+            stdin = SimpleNamespace(buffer=io.BytesIO(data.read_bytes()), isatty=lambda: False)
+            monkeypatch.setattr(sys, "stdin", stdin)
+            return "-"
+        pipe = tmp_path / f"pipe-{len(list(tmp_path.iterdir()))}"
+        os.mkfifo(pipe)
+        Thread(target=lambda: pipe.write_bytes(data.read_bytes())).start()
+        return str(pipe)
+
+    # The spelling of true and false is looked up in the file; --adapt reads the rows twice.
+    assert run("fit", given(), "-t", "y", "-m", "nb:1", "-o", model) == 0
+    assert run("fit", given(), "-t", "y", "-m", "nb:1", "-o", model, "--batches") == 0
+    capsys.readouterr()
+    assert run("predict", model, str(data), "--adapt") == 0
+    expected = capsys.readouterr().out
+    assert run("predict", model, given(), "--adapt") == 0
+    assert capsys.readouterr().out == expected
+    discard_unfinished()
+    assert not list(tmp_path.glob("stdin-*"))
+
+
+def test_a_terminal_is_no_table(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    assert run("compare", "-") == 2
+    assert "data: expected rows on stdin, got a terminal" in capsys.readouterr().err

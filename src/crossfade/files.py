@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import glob
 import os
 import secrets
+import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,6 +52,22 @@ def no_such_file(place: Path) -> str:
     if near:
         return f"no such file; did you mean {' or '.join(str(folder / name) for name in near)}?"
     return f"no such file; no file in {str(folder.resolve())!r} has a name like it"
+
+
+def kept_stream(stream: BinaryIO) -> Path:
+    """Return a file with what a stream holds, to be read more than once; it goes with the process.
+
+    Its ending tells its format, as its first bytes do.
+    """
+    begin = stream.read(6)
+    ending = {b"PAR1": ".parquet", b"ARRO": ".arrow"}.get(begin[:4], ".csv")
+    handle, name = tempfile.mkstemp(ending, "stdin-")
+    _in_the_making.add(name)
+    atexit.register(discard_unfinished)
+    with os.fdopen(handle, "wb") as file:
+        file.write(begin)
+        shutil.copyfileobj(stream, file)
+    return Path(name)
 
 
 def is_read_only(file: Path) -> bool:

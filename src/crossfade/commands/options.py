@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
 from crossfade._names import is_bundled, no_such_data
-from crossfade.files import no_such_file
+from crossfade.files import kept_stream, no_such_file
 
 Name = TypeVar("Name", str, Path, None)
 
@@ -22,15 +23,23 @@ def there(name: Name) -> Name:
     return name
 
 
-def _data_there(name: Name) -> Name:
+def _data_there(name: str | None) -> str | None:
     """Do so for rows: a name without folder and suffix may be that of a data set."""
     path = Path(name or "")
+    if name == "-" or path.is_fifo():
+        # What can be read but once is kept, since some work reads the rows several times.
+        if name != "-":
+            with path.open("rb") as stream:
+                return str(kept_stream(stream))
+        if sys.stdin.isatty():
+            raise ValueError("data: expected rows on stdin, got a terminal; name a file")
+        return str(kept_stream(sys.stdin.buffer))
     if os.environ.get("CROSSFADE_DATA") or any(mark in str(path) for mark in "*?["):
         return name
     if path.suffix or path.parent != Path("."):
-        return there(name)
-    if name is not None and not path.exists() and not is_bundled(str(name)):
-        raise ValueError(no_such_data(str(name)))
+        return name if name is None else there(name)
+    if name is not None and not path.exists() and not is_bundled(name):
+        raise ValueError(no_such_data(name))
     return name
 
 
@@ -40,8 +49,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A CSV, TSV or Parquet file (also .gz), a folder or pattern of such files, or the "
-        "name of a bundled data set.",
+        help="A CSV, TSV or Parquet file (also .gz), a folder or pattern of such files, - for "
+        "stdin, or the name of a bundled data set.",
         show_default=False,
         callback=_data_there,
     ),
@@ -151,7 +160,7 @@ NewData = Annotated[
     typer.Argument(
         metavar="DATA",
         help="New rows: a CSV, TSV, Parquet or Arrow file (text also .gz), a folder or pattern of "
-        "such files, or a bundled data set.",
+        "such files, - for stdin, or a bundled data set.",
         callback=_data_there,
     ),
 ]
