@@ -187,3 +187,43 @@ def test_of_many_separated_or_aliased_columns_ten_are_named():
     assert "along x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, … (14 in all)." in notes
     named = ", ".join(f"x{i}" for i in range(15, 25))
     assert f"Determined by other columns: {named}, … (15 in all)." in notes
+
+
+@pytest.mark.parametrize("size", [1e7, 1e8])
+@pytest.mark.parametrize("model", [BinomialRegression, PoissonRegression])
+def test_one_cell_far_from_all_others_is_no_separation(model, size):
+    """Its row is fitted by the others' slope, where that has its sign, else by next to none."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([np.round(rng.normal(size=30)), rng.normal(size=30)])
+        y = np.minimum(rng.poisson(np.exp(X[:, 0] / 2)), 1 if model is BinomialRegression else 9)
+        X[4, 1], y[4] = size * (-1) ** seed, 0
+        fit = model().fit(X, y)
+        others = np.arange(30) != 4
+        whole, without = model().fit(X[others], y[others]), model().fit(X[others, :1], y[others])
+        right = whole.coef_[1] * X[4, 1] < 0
+        expected = (whole if right else without).log_likelihood_
+        assert fit.separated_ == []
+        np.testing.assert_allclose(fit.log_likelihood_, expected, atol=1000 / size)
+
+
+def test_one_far_cell_never_makes_three_classes_worse():
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([np.round(rng.normal(size=60)), rng.normal(size=60)])
+        y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int) + (rng.random(60) < 0.4)
+        X[4, 1] = 10.0 ** (6 + seed % 3)
+        fit, without = MultinomialRegression().fit(X, y), MultinomialRegression().fit(X[:, :1], y)
+        assert fit.log_likelihood_ >= without.log_likelihood_
+
+
+def test_a_separated_column_is_found_beside_a_far_cell():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.round(rng.normal(size=40)), rng.normal(size=40), np.arange(40) < 5])
+    y = (X[:, 0] + rng.logistic(size=40) > 0).astype(int)
+    X[20, 1], y[:5] = 1e8, 1
+    with pytest.warns(SeparationWarning, match="columns 'x2' separate"):
+        fit = BinomialRegression().fit(X, y)
+    rest = BinomialRegression().fit(X[5:, :2], y[5:])
+    np.testing.assert_allclose(fit.log_likelihood_, rest.log_likelihood_, rtol=1e-9)
+    assert fit.coef_[2] == np.inf

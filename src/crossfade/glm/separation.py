@@ -38,6 +38,9 @@ _TOLERANCE = 1e-7
 #: How far a direction may move rows that are constant along it, by rounding.
 _CONSTANT = 1e-6
 
+#: Share of a direction, by rounding, in what the rows that it leaves where they are determine.
+_INSIDE = 1e-4
+
 #: Attempts at weights that sum to zero.
 _ROUNDS = 8
 
@@ -128,8 +131,29 @@ def decide(problem: Compared, theta: Floats) -> tuple[Recession | None, bool]:
         if shaken.any():
             used &= ~shaken
             continue
-        return _within(problem, everything & ~used, open_directions), True
-    return _within(problem, everything, np.eye(len(theta))), False
+        found = _within(problem, everything & ~used, open_directions)
+        return _real(problem, everything, found), True
+    return _real(problem, everything, _within(problem, everything, np.eye(len(theta)))), False
+
+
+def _real(
+    problem: Compared, everything: NDArray[np.bool_], found: Recession | None
+) -> Recession | None:
+    """Return a direction that comparisons which seem unmoved by it leave open, or None.
+
+    Beside a cell of 1e8 all others of its column look alike: a direction seems to move that row
+    alone. But together they tell where it leads, and the optimum along it is finite.
+    """
+    while found is not None:
+        moved = found.separated_rows[:, None] & (problem.moved(found.direction) > _TOLERANCE)
+        still = everything & ~moved
+        basis = determined_basis(problem.comparisons(still)[0])
+        inside = float(np.linalg.norm(basis.T @ found.direction))
+        if inside <= _INSIDE * float(np.linalg.norm(found.direction)):
+            break
+        open_directions = np.asarray(scipy.linalg.null_space(basis.T))
+        found = _within(problem, everything, open_directions)
+    return found
 
 
 def decide_in_parts(problem: GlmProblem, theta: Floats) -> tuple[Floats | None, Floats, bool]:
