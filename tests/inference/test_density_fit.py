@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
+from scipy.special import ndtr
 from scipy.stats import norm, poisson
 
 from crossfade import DataError, GaussianDiscriminant, NaiveBayes, compare
@@ -83,6 +84,13 @@ def test_how_a_column_is_wrong_is_told_in_the_class_where_it_is(values, complain
         assert found[1, 1].complaint == complaint
         assert found[1, 1].shares.sum() == pytest.approx(1.0)
         assert found[1, 1].n_rows == 400
+
+
+def test_two_heaps_of_unequal_size_are_no_heavy_tail():
+    rng = np.random.default_rng(0)
+    x = rng.choice(4, 700, p=[0.13, 0.31, 0.15, 0.41]) + rng.uniform(-0.5, 0.5, 700)
+    fit = column_fit(0, 0, ndtr((x - x.mean()) / x.std()))
+    assert fit.complaint == "light tails, or several groups of values"
 
 
 def overdispersed(rng, n):

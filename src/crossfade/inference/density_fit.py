@@ -94,7 +94,7 @@ def _complaint(u: Floats) -> str:
     peak = (float(((z - mean) ** 4).mean()) / spread**4 - 3.0) / np.sqrt(24.0 / n)
     left, right = (np.count_nonzero(side > 2.0) for side in (np.median(z) - z, z - np.median(z)))
     if abs(skew) > max(_CLEAR, 0.5 * abs(peak)) or (
-        abs(skew) > _CLEAR and max(left, right) > 3 * min(left, right)
+        peak > 0.0 and abs(skew) > _CLEAR and max(left, right) > 3 * min(left, right)
     ):
         return f"heavy {'right' if skew > 0 else 'left'} tail"
     if abs(peak) > _CLEAR:
