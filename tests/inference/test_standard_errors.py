@@ -559,16 +559,30 @@ def test_of_two_kinds_of_rows_each_group_may_have_both():
     assert not np.allclose(given, alone.covariance)
 
 
-def test_a_pool_with_rows_without_a_label_has_errors():
+@pytest.mark.parametrize("weight", ["auto", 0.5])
+def test_a_pool_with_rows_without_a_label_has_errors(weight):
     X, y = drawn(200, d=2)
     labels = y.astype(object)
     labels[50:] = None
-    model = NaiveBayes("gaussian", unlabelled="missing").fit(X, labels)
+    model = NaiveBayes("gaussian", unlabelled="missing", unlabelled_weight=weight).fit(X, labels)
     assert model.unlabelled_weight_ > 0.0
     _, low, high = model.predict_proba(X, interval=0.95)
     assert (low < high).all()
-    members = model._fitted.evidence.members
-    assert any(one.objective.unlabelled is not None for one in members)
+    members = [one.objective for one in model._fitted.evidence.members]
+    assert any(one.unlabelled is not None for one in members)
+    assert any(one.tradeoff == 0.0 for one in members)
+
+
+def test_rows_without_a_label_that_count_for_next_to_nothing_change_no_error_of_a_pool():
+    X, y = drawn(120, k=3, d=2)
+    labels = y.astype(object)
+    labels[60:] = None
+    few, none = (
+        NaiveBayes("gaussian", unlabelled="missing", unlabelled_weight=weight).fit(X, labels)
+        for weight in (1e-9, 0)
+    )
+    # They have their part of what the penalty pulls, as every row has.
+    assert_allclose(few.summary().standard_errors, none.summary().standard_errors, rtol=5e-3)
 
 
 # -- mixtures --------------------------------------------------------------------------------------

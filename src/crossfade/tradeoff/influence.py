@@ -82,6 +82,13 @@ class FittedMember:
         found = self.found
         return self.objective.theta(found) if isinstance(found, Parameters) else found
 
+    def as_counted(self) -> FittedMember:
+        """Return the same; without unlabelled rows at λ = 0, which has no part of them."""
+        objective = self.objective
+        if objective.tradeoff > 0.0 or not objective.exact_labels:
+            return self
+        return replace(self, objective=objective.with_unlabelled(None))
+
     def curvature(self) -> Floats:
         """Return the Hessian; LinAlgError where two components of a mixture are equal."""
         H = curvature(self.objective, self.theta)
@@ -460,6 +467,7 @@ def stacked_fits(
     None where there are none: of rows without a label whose cells are filled in for the fit alone,
     so that EM's equations have no likelihood.
     """
+    members = [one.as_counted() for one in members]
     density, rows = members[0].objective.density, members[0].objective.rows
     counted = any(one.objective.unlabelled is not None for one in members)
     if counted and density.filled and not density.fills_statistics.any():
