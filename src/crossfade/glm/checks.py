@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from crossfade._checks import counted
+from crossfade._checks import counted, show
 from crossfade._typing import Floats
 from crossfade.errors import DataError, IgnoredRowsWarning
 from crossfade.table import encode_labels
@@ -27,7 +27,7 @@ def numbers(name: str, values: Any, n_rows: int) -> Floats:
         array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise DataError(
-            f"{name}: expected numbers, got {_show(values)}; give one number per row"
+            f"{name}: expected numbers, got {show(values)}; give one number per row"
         ) from None
     if array.ndim == 2 and array.shape[1] == 1:
         if name == "y":
@@ -70,11 +70,6 @@ def _whole(name: str, values: Floats) -> None:
         f"{name}: expected whole numbers up to 2^53 = {_MOST:.0f}, which doubles hold exactly"
     )
     _refuse(values, values > _MOST, expected, "count in a larger unit")
-
-
-def _show(values: Any) -> str:
-    text = repr(values)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _first(values: Floats, bad: NDArray[np.bool_]) -> str:

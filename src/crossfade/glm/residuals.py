@@ -123,7 +123,7 @@ def residuals(fit: Fit, kind: str, dispersion: float = 1.0) -> Floats:
     data, family = problem.data, problem.family
     mean = family.mean(eta, data.size)
     response = data.y - mean
-    n_rows = _all_rows(fit)
+    n_rows = fit.whole.data.n_rows
     if kind == "response":
         return _whole(fit, response, n_rows)
     if kind == "working":
@@ -153,13 +153,9 @@ def _divided(values: Floats, by: Floats) -> Floats:
     return np.divide(values, by, out=np.zeros_like(values), where=values != 0.0)
 
 
-def _all_rows(fit: Fit) -> int:
-    return fit.whole.data.n_rows
-
-
 def influence(fit: Fit, dispersion: float = 1.0) -> Influence:
     """Return leverage, Cook's distances and standardised residuals of all rows."""
-    n_rows = _all_rows(fit)
+    n_rows = fit.whole.data.n_rows
     h = _whole(fit, leverage(fit), n_rows)
     pearson = residuals(fit, "pearson")
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -185,12 +185,12 @@ def decide_in_parts(problem: GlmProblem, theta: Floats) -> tuple[Floats | None, 
 
 def unmoved(design: Design, direction: Floats) -> Callable[[Data], NDArray[np.bool_]]:
     """Return what tells which rows a direction does not move."""
-    return partial(_unmoved, design, direction)
 
+    def of(data: Data) -> NDArray[np.bool_]:
+        along = design.with_rows(data.X).predictor(slice(0, data.n_rows), direction)
+        return np.asarray(np.abs(along) <= _TOLERANCE)
 
-def _unmoved(design: Design, direction: Floats, data: Data) -> NDArray[np.bool_]:
-    along = design.with_rows(data.X).predictor(slice(0, data.n_rows), direction)
-    return np.asarray(np.abs(along) <= _TOLERANCE)
+    return of
 
 
 def _against(

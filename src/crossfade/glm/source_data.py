@@ -357,12 +357,12 @@ class SourceData(Data):
     def total(self, function: Callable[[Data], Sums]) -> Sums:
         assert self.passes is not None
         if self.lens is not None:
-            function = partial(_seen_through, self.lens, function)
+            function = _seen_through(self.lens, function)
         return self.passes.together.total(function)
 
     def at_once(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
         assert self.passes is not None
-        return self.passes.together.map(_call, works)
+        return self.passes.together.map(lambda work: work(), works)
 
     def collected(self, function: Callable[[Data], Result], join: Callable[..., Result]) -> Result:
         assert self.passes is not None
@@ -394,9 +394,9 @@ class SourceData(Data):
         some = gram_of(design.with_rows(self.facts.sample.X))
         if not len(kept) or smallest_pivot(some, n) > DOUBTFUL:
             return design
-        if smallest_pivot(self.total(partial(_gram_of_part, design))) > DOUBTFUL:
+        if smallest_pivot(self.total(lambda data: gram_of(design.with_rows(data.X)))) > DOUBTFUL:
             return design
-        return independent(design, self.triangle(design, _unweighted))
+        return independent(design, self.triangle(design, lambda data: None))
 
     def triangle(self, design: Design, root: Callable[[Data], Floats | None]) -> Floats:
         def of_part(data: Data) -> Floats:
@@ -409,7 +409,7 @@ class SourceData(Data):
         return replace(self, X=X, lens=Data.bare)
 
     def filtered(self, keep: Callable[[Data], NDArray[np.bool_]]) -> SourceData:
-        return replace(self, lens=partial(_filtered, keep))
+        return replace(self, lens=lambda data: data.filtered(keep))
 
     def take(self, rows: NDArray[Any], factors: Floats | None = None) -> Data:
         if len(rows):
@@ -418,26 +418,10 @@ class SourceData(Data):
         return Data(np.zeros((0, self.X.shape[1])), none, none)
 
 
-def _call(work: Callable[[], Result]) -> Result:
-    return work()
-
-
 def _seen_through(
-    lens: Callable[[Data], Data], function: Callable[[Data], Result], data: Data
-) -> Result:
-    return function(lens(data))
-
-
-def _filtered(keep: Callable[[Data], NDArray[np.bool_]], data: Data) -> Data:
-    return data.take(np.flatnonzero(keep(data)))
-
-
-def _gram_of_part(design: Design, data: Data) -> Floats:
-    return gram_of(design.with_rows(data.X))
-
-
-def _unweighted(data: Data) -> None:
-    return None
+    lens: Callable[[Data], Data], function: Callable[[Data], Result]
+) -> Callable[[Data], Result]:
+    return lambda data: function(lens(data))
 
 
 def _stacked(one: Floats, other: Floats) -> Floats:

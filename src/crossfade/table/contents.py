@@ -27,9 +27,13 @@ _MISSING = np.uint64(1 << 62)
 _ROUNDS = 2
 
 
+#: SplitMix64's step from one state to the next.
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
 def mixed(values: Any) -> Hashes:
-    """Return SplitMix64's finaliser (Steele, Lea & Flood 2014) of 64-bit integers."""
-    x = np.asarray(values, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    """Return SplitMix64 (Steele, Lea & Flood 2014) of 64-bit states: the number that comes next."""
+    x = np.asarray(values, dtype=np.uint64) + GOLDEN
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))

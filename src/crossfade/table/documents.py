@@ -19,7 +19,7 @@ from crossfade.blocks import block_sum, workspace
 from crossfade.errors import DataError
 from crossfade.rowwise.entries import entry_faults
 from crossfade.table.columnwise import ColumnArrays
-from crossfade.table.contents import Hashes, mixed
+from crossfade.table.contents import GOLDEN, Hashes, mixed
 
 #: Rows that are looked at for columns that are no counts, and entries by which a column is told.
 _MOST_LOOKED_AT = 2_000
@@ -372,11 +372,8 @@ def content(counts: Any, columns: Hashes | None = None) -> Floats:
 def _hashed_rows(counts: Any, columns: Hashes | None) -> Hashes:
     with np.errstate(over="ignore"):
         told = counts.indices.astype(np.uint64) if columns is None else columns[counts.indices]
-        key = counts.data.view(np.uint64) ^ (told * np.uint64(0x9E3779B97F4A7C15))
-        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        # Sums wrap around.
-        sums = np.append(np.uint64(0), np.cumsum(key ^ (key >> np.uint64(31)), dtype=np.uint64))
+        key = mixed((counts.data.view(np.uint64) ^ (told * GOLDEN)) - GOLDEN)
+        sums = np.append(np.uint64(0), np.cumsum(key, dtype=np.uint64))  # they wrap around
         found: Hashes = sums[counts.indptr[1:]] - sums[counts.indptr[:-1]]
     return found
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from crossfade._checks import counted, show
 from crossfade.errors import DataError
 from crossfade.table.columns import Columns, read_columns, where
+from crossfade.table.contents import GOLDEN, mixed
 from crossfade.table.documents import is_sparse
 from crossfade.table.kinds import (
     Kind,
@@ -430,13 +431,7 @@ def row_keys(first: int, n_rows: int) -> NDArray[np.uint64]:
 
 
 def _keys(rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return SplitMix64 of row numbers, shape (n_rows,)."""
-    z = rows.astype(np.uint64) + np.uint64(1)
-    with np.errstate(over="ignore"):
-        z *= np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    return mixed(rows.astype(np.uint64) * GOLDEN)
 
 
 @dataclass(frozen=True)
