@@ -288,6 +288,14 @@ def test_without_penalty_the_discriminative_end_divides_by_one_less_the_leverage
     moved = design * ((y - p) / (1 - leverage))[:, None] @ H
     assert_allclose(found.covariance, moved.T @ moved, rtol=1e-8)
     assert "Standard errors: sandwich (HC3)." in str(found)
+    assert "asinh(x): " not in str(found)
+
+
+def test_a_summary_says_what_asinh_is_of():
+    X, y = drawn()
+    summary = str(NaiveBayes(JohnsonSU(0.0, 1.0), tradeoff=0.5).fit(X, y).summary())
+    assert "asinh(x0)" in summary
+    assert "asinh(x): asinh of x less its mean, over its standard deviation" in summary
 
 
 @pytest.mark.parametrize("tradeoff", [0, 0.5, 1])

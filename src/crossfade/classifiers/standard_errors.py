@@ -48,6 +48,11 @@ _OF_COMPONENTS = (
     "these as the fit found them. A column's test is that no two components differ in it.",
 )
 
+#: What the columns of Johnson's S_U are called.
+_OF_TAILS = (
+    "asinh(x): asinh of x less its mean, over its standard deviation, which draws in long tails.",
+)
+
 #: Rows of a component, so many at least, that its coefficients need: more than one.
 _ROWS_OF_A_COMPONENT = 1.5
 
@@ -318,7 +323,7 @@ class StandardErrors(ABC):
         return of_coefficients(
             name=type(self).__name__,
             facts=self._facts(errors),
-            notes=self._notes(errors),
+            notes=(*(_OF_TAILS if any("asinh(" in t for t in terms) else ()), *self._notes(errors)),
             labels=self._state_labels(),
             against=against,
             terms=terms,
