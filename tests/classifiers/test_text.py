@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from sklearn.naive_bayes import MultinomialNB
 from crossfade import GaussianDiscriminant, NaiveBayes, Text, cli, compare, explain, learning_curve
 from crossfade.densities import Multinomial
 from crossfade.errors import DataError, NotADensityError
+from crossfade.evaluation.evaluation import Evaluator
 from crossfade.io import load_model, save_model
 from crossfade.pools.boosting import Boosting
 from crossfade.table import Schema
@@ -471,3 +473,33 @@ def test_the_pool_is_the_weighted_product_of_its_members_whatever_they_look_at(
         joint = log_prior + np.tensordot(weights, each, axes=1)
         joint -= np.logaddexp.reduce(joint, axis=1, keepdims=True)
         assert_allclose(posteriors(weights), joint, atol=1e-6)
+
+
+def test_models_on_the_same_rows_share_what_cells_are_cut_into(monkeypatch):
+    X, y = reviews(96)
+    models = {
+        "one": NaiveBayes(tradeoff=1),
+        "zero": NaiveBayes(tradeoff=0),
+        "others": NaiveBayes({"review": Text(ngram_range=(1, 1))}, tradeoff=0),
+    }
+    cut, vectorizer = [], Text._vectorizer
+
+    def noted(text, vocabulary=None):
+        cut.append(text)
+        time.sleep(0.05)
+        return vectorizer(text, vocabulary)
+
+    monkeypatch.setattr(Text, "_vectorizer", noted)
+    train, test = np.arange(64), np.arange(64, 96)
+    evaluator = Evaluator(X, y, np.unique(y), y)
+    found = evaluator.evaluate(models, train, test)
+    assert len(cut) == 4  # rows of fit and of test, by two ways of cutting
+    evaluator.fit("one", models["one"], train)
+    assert len(cut) == 4
+    evaluator.fit("one", models["one"], train[:-1])
+    assert len(cut) == 5  # other rows, other words
+    for name, model in models.items():
+        own = model.fit(X.iloc[train], y[train]).predict_proba(X.iloc[test])
+        assert_allclose(found[name].posterior, own, rtol=1e-14)
+        assert found[name].seconds > 0.05  # each is told what it would take by itself
+    assert len(cut) == 11  # nothing is kept for fits elsewhere

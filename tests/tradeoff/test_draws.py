@@ -94,6 +94,23 @@ def test_what_a_column_says_is_not_lost(make):
     np.testing.assert_allclose(fitted, again, atol=0.02 if "Pool" in str(make()) else 1e-6)
 
 
+@pytest.mark.parametrize("density", ["auto", "text"])
+@pytest.mark.parametrize("tradeoff", ["auto", "best"])
+@pytest.mark.parametrize("n_levels", [2, 8, 14])
+def test_levels_that_tell_the_class_do_so_where_it_is_chosen(density, tradeoff, n_levels):
+    """Were all rows of a level held out together, nothing would be learnt about it."""
+    levels = np.array([f"w{'abcdefghijklmn'[k]}" for k in range(n_levels)])
+    of_level = np.arange(n_levels) % 2
+    row = np.random.default_rng(0).permutation(np.arange(25 * n_levels) % n_levels)
+    X, y = pd.DataFrame({"said": levels[row]}), of_level[row]
+    found = NaiveBayes(density, tradeoff=tradeoff).fit(X, y).predict_proba(X)
+    assert found[np.arange(len(y)), y].min() > 0.9
+    sorts, often = np.unique(row, return_counts=True)
+    rows = pd.DataFrame({"said": levels[sorts]}), of_level[sorts]
+    again = NaiveBayes(density, tradeoff=tradeoff).fit(*rows, sample_weight=often.astype(float))
+    np.testing.assert_allclose(again.predict_proba(X), found, atol=1e-6)
+
+
 def test_weights_in_a_source_are_those_of_the_table():
     X, y = few_values(120)
     weights = np.random.default_rng(0).integers(1, 6, size=len(y))

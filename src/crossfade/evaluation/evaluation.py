@@ -21,6 +21,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError, NumeralsWarning, TradeoffWarning
 from crossfade.evaluation.scores import EVERY_METRIC, METRICS, score_predictions
 from crossfade.processes import apart
+from crossfade.table.text import Cuts
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Evaluator:
 
     Shapes: X (n_rows, n_columns), in the form that models are to see; y, codes (n_rows,); classes
     (n_classes,), sorted; costs (n_classes, n_classes), of the true class and the decided one.
+    `cuts`: What cells of text were cut into, which models share.
     """
 
     X: Any
@@ -93,6 +95,7 @@ class Evaluator:
     codes: Integers
     counts: Counts = field(default_factory=Counts)
     costs: Floats | None = None
+    cuts: Cuts = field(default_factory=Cuts)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -126,7 +129,8 @@ class Evaluator:
         """Return a clone fitted on the training rows, or why there is none."""
         X = self.rows(train)
         fitted = clone(model)
-        return self.guarded(name, lambda: fitted.fit(X, self.labels(train)))
+        with self.cuts.shared():
+            return self.guarded(name, lambda: fitted.fit(X, self.labels(train)))
 
     def evaluate(
         self, models: dict[str, Any], train: Integers, test: Integers
@@ -137,10 +141,12 @@ class Evaluator:
 
         def run(model: Any) -> Evaluation:
             fresh = clone(model)
-            start = perf_counter()
-            fresh.fit(X_train, y_train)
-            seconds = perf_counter() - start
-            predicted, posterior = self.predict(fresh, X_test)
+            with self.cuts.shared():
+                # What another model's fit spared this one is part of what it takes.
+                start, saved = perf_counter(), self.cuts.saved
+                fresh.fit(X_train, y_train)
+                seconds = perf_counter() - start + self.cuts.saved - saved
+                predicted, posterior = self.predict(fresh, X_test)
             scores = score_predictions(predicted, posterior, truth, self.costs)
             return Evaluation(scores, seconds, fitted_tradeoff(fresh), posterior)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,9 @@ MARKS = (
 
 #: Letters and digits in a row, with their marks, or any one other character that is no space.
 WORDS = rf"[^\W{NO_SPACES}]+(?:[{MARKS}]+[^\W{NO_SPACES}]*)*|\S"
+
+#: What is kept of cells that were cut lately: so many tables of at most so many characters, 90 MB.
+_MOST_CUTS, _MOST_CHARACTERS = 8, 500_000
 
 #: Words per cell, on average, from which a column is text, and the share of its cells that differ.
 _WORDS_PER_CELL = 3.0
@@ -140,6 +146,12 @@ class Text:
 
         Shapes: → (n_words,), CSR (n_cells, n_words).
         """
+        found: tuple[tuple[str, ...], Any] = _once(
+            lambda: self._learn(cells, where), cells, self, None
+        )
+        return found
+
+    def _learn(self, cells: Sequence[str], where: str) -> tuple[tuple[str, ...], Any]:
         vectorizer = self._vectorizer()
         try:
             counts = vectorizer.fit_transform(cells)
@@ -157,13 +169,65 @@ class Text:
         """Return how often each word occurs in each cell, CSR (n_cells, n_words)."""
         if not vocabulary or not cells:
             return scipy.sparse.csr_array((len(cells), len(vocabulary)), dtype=np.float64)
-        return _in_order(self._vectorizer(vocabulary).transform(cells))
+        return _once(
+            lambda: _in_order(self._vectorizer(vocabulary).transform(cells)),
+            cells,
+            self,
+            tuple(vocabulary),
+        )
 
     def single(self, vocabulary: Sequence[str]) -> NDArray[np.bool_]:
         """Return which words of a vocabulary are single ones, shape (n_words,)."""
         if self.analyzer != "word":
             return np.ones(len(vocabulary), dtype=bool)
         return np.array([" " not in word for word in vocabulary], dtype=bool)
+
+
+class Cuts:
+    """Cells that were cut into words lately, and what came of it: other models see the same rows.
+
+    `saved`: Seconds that were not spent on cutting cells anew.
+    """
+
+    def __init__(self) -> None:
+        self.saved = 0.0
+        self._recent: list[tuple[tuple[Any, ...], Any, float]] = []
+
+    def __reduce__(self) -> Any:
+        return Cuts, ()
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Look here for cells inside this context."""
+        token = _cuts.set(self)
+        try:
+            yield
+        finally:
+            _cuts.reset(token)
+
+    def once(self, work: Callable[[], Any], key: tuple[Any, ...]) -> Any:
+        """Return ``work()``, or what it was for an equal key."""
+        known = next((one for one in self._recent if one[0] == key), None)
+        if known is None:
+            start = perf_counter()
+            result = work()
+            known = key, result, perf_counter() - start
+        else:
+            self._recent = [one for one in self._recent if one is not known]
+            self.saved += known[2]
+        self._recent = [*self._recent, known][-_MOST_CUTS:]
+        return known[1]
+
+
+_cuts: ContextVar[Cuts | None] = ContextVar("cuts", default=None)
+
+
+def _once(work: Callable[[], Any], cells: Sequence[str], *how: Any) -> Any:
+    """Return ``work()`` on cells, where it is shared and they are few what it was before."""
+    cuts = _cuts.get()
+    if cuts is None or sum(map(len, cells)) > _MOST_CHARACTERS:
+        return work()
+    return cuts.once(work, (*how, list(cells)))
 
 
 def _in_order(counts: Any) -> Any:

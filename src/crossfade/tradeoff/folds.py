@@ -33,6 +33,9 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 
 _BELOW = np.uint64(1 << 61)
 
+#: Sorts of rows at most, and rows of each on average, that are draws whatever their classes are.
+_FEW_SORTS, _OFTEN = 20, 20
+
 #: Even parts of a weight above it (a multiple of usual numbers of folds), and parts of all rows.
 _PIECES, _MOST_PIECES = 10, 50_000
 
@@ -95,13 +98,16 @@ def are_draws(rows: LabelledRows, cells: Floats | None = None) -> bool:
     """Return whether equal rows are draws of few values: rows with the same cells differ in class.
 
     A tenth of the rows that have an equal lie where that is so. Copies of one row, as of a table
-    that was joined or drawn from with replacement, have its class.
+    that was joined or drawn from with replacement, have its class. Draws, too, are rows of a few
+    sorts that come again and again, where their cells may tell the class.
     """
     cells = _own_cells(rows) if cells is None else cells
     first, which = distinct(cells, np.zeros_like(rows.codes))
     often = np.bincount(which, rows.often)
     differ = np.zeros(first.size, dtype=bool)
     differ[which[rows.codes != rows.codes[first][which]]] = True
+    if first.size <= _FEW_SORTS and often.sum() >= _OFTEN * first.size:
+        return True
     return bool(differ.any() and 10.0 * often[differ].sum() >= often[often >= 2.0].sum())
 
 
