@@ -163,7 +163,7 @@ def test_a_column_of_text_is_one_more_factor():
     joint -= np.logaddexp.reduce(joint, axis=1, keepdims=True)
     assert_allclose(whole.predict_log_proba(X), joint, atol=1e-10)
     assert whole.density_report_[3]["density"] == "none"
-    assert "identifier, which is left out" in whole.density_report_[3]["reason"]
+    assert "a value of its own, or a date or time: left out" in whole.density_report_[3]["reason"]
 
 
 def test_identifiers_say_nothing():
