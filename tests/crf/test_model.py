@@ -255,6 +255,21 @@ def test_values_scale_the_passes_and_hopeless_ones_are_dropped():
     assert model.score(X, y) > 0.85
 
 
+@pytest.mark.parametrize("unit", [1e3, 1e6, 1e9])
+def test_no_unit_of_a_value_ends_the_fit_early(unit):
+    """The larger the values, the less their weights' penalty: the optimum can only be lower."""
+    rng = np.random.default_rng(4)
+    numbers = [rng.normal(size=length) for length in (5, 30, 20, 40)]
+    y = [["ab"[int(v + rng.normal() > 0)] for v in some] for some in numbers]
+
+    def objective(unit):
+        X = [[{"w": unit * v} for v in some] for some in numbers]
+        return ConditionalRandomField(delta=1e-7).fit(X, y).objective_
+
+    assert objective(unit) < objective(10.0)
+    np.testing.assert_allclose(objective(unit), objective(1e4), rtol=1e-5)
+
+
 def test_results_do_not_depend_on_threads():
     X, y = corpus(n=120)
     with threads(1):
@@ -429,6 +444,9 @@ def test_wrong_use_is_refused():
             ConditionalRandomField().fit([[{"a": 1.0}], [{"b": bad}]], [["A"], ["B"]])
         with pytest.raises(DataError, match="X: expected finite numbers"):
             ConditionalRandomField().fit([np.array([[bad]])], [["A"]])
+    for large in ([{"a": -1e200}], np.array([[-1e200]])):
+        with pytest.raises(DataError, match=r"values of a size up to 1e\+150, got -1e\+200; change"):
+            ConditionalRandomField().fit([large], [["A"]])
     with pytest.raises(DataError, match="l2: expected a finite number of at least 0, got -1"):
         ConditionalRandomField(l2=-1).fit(X, y)
     with pytest.raises(DataError, match=r"passes: expected a whole number of at least 0, got 0\.5"):

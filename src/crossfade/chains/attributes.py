@@ -41,6 +41,9 @@ from crossfade.errors import DataError
 #: The name of an attribute: a string, a (name, value) pair of strings, or an integer.
 Attribute = str | tuple[str, str] | int
 
+#: Values beyond this are refused: their squares leave double precision.
+_LARGEST = 1e150
+
 
 @dataclass(frozen=True)
 class EncodedSequences:
@@ -203,6 +206,11 @@ class AttributeEncoder:
             kept = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
             numbers, starts = numbers[keep], kept[starts]
             weights = None if weights is None else weights[keep]
+        if weights is not None and np.abs(weights).max(initial=0.0) > _LARGEST:
+            largest = float(weights[np.argmax(np.abs(weights))])
+            raise DataError(
+                f"X: expected values of a size up to {_LARGEST:g}, got {largest:g}; change the unit"
+            )
         if weights is not None and (weights == 1.0).all():
             weights = None
         return EncodedSequences(numbers, weights, starts, layout, self)

@@ -86,12 +86,18 @@ class Objective:
 
         The diagonal itself, the variances of single tokens' counts, would overrate how much
         attributes differ, since many act together at each token; of the powers tried, its square
-        root needs fewest evaluations both at first and for the last digits.
+        root needs fewest evaluations both at first and for the last digits. But values above 1
+        are in some unit, which the curvature knows squared.
         """
         variances = self._sums(theta, variances=True)[1]
         # Without a penalty a weight that hardly matters would have next to no curvature.
         curvature = np.maximum(variances, 0.0) + max(self.l2, 1e-3)
         root: Floats = np.sqrt(curvature)
+        if len(self.values):
+            squares = np.bincount(self.attributes, weights=self.values**2)
+            means = squares / np.maximum(np.bincount(self.attributes), 1)
+            units = np.sqrt(np.maximum(means, 1.0))
+            root[: self.layout.n_pairs] *= units[self.layout.codes // self.layout.n_labels]
         return root
 
     def _sums(self, theta: Floats, *, variances: bool) -> tuple[float, Floats]:
