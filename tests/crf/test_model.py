@@ -445,7 +445,7 @@ def test_wrong_use_is_refused():
         with pytest.raises(DataError, match="X: expected finite numbers"):
             ConditionalRandomField().fit([np.array([[bad]])], [["A"]])
     for large in ([{"a": -1e200}], np.array([[-1e200]])):
-        with pytest.raises(DataError, match=r"values of a size up to 1e\+150, got -1e\+200; change"):
+        with pytest.raises(DataError, match=r"a size up to 1e\+150, got -1e\+200; change"):
             ConditionalRandomField().fit([large], [["A"]])
     with pytest.raises(DataError, match="l2: expected a finite number of at least 0, got -1"):
         ConditionalRandomField(l2=-1).fit(X, y)
