@@ -223,10 +223,11 @@ class ConjugateGradient:
                 stale = precondition is None or n_products >= self.renewed
                 n_products = 0 if stale else n_products
                 kept, precondition = [None if stale else precondition], None
-                step, taken, precondition = self._step(problem, at, inner, kept.pop(), single)
+                given, at = [at.gradient], replace(at, gradient=_NONE)
+                found = self._step(problem, at, given, inner, kept.pop(), single)
+                step, promise, taken, precondition = found
                 n_products += taken
-                promise = -_dot(at.gradient, step)
-                at = replace(at, gradient=_NONE)
+                del found
                 if single is None:
                     new = _line_search(problem, at, step, promise)
                     break
@@ -246,29 +247,33 @@ class ConjugateGradient:
         self,
         problem: ProblemOfProducts,
         at: Iterate,
+        gradient: list[Floats],
         inner: float,
         precondition: Operator | None,
         single: SinglePrecision | None,
-    ) -> tuple[Floats, int, Operator]:
-        """Return the step, how many products it took, and its preconditioner."""
+    ) -> tuple[Floats, float, int, Operator]:
+        """Return the step, minus the slope along it, how many products it took, and how.
+
+        `gradient`: Alone in a list, which is emptied: of many words it takes megabytes.
+        """
         enough = self.enough * problem.n_rows
         if single is None:
             product = problem.curvature_product(at.theta)
             precondition = precondition or self.preconditioner(at.theta)
-            step, taken = _conjugate_gradients(product, at.gradient, precondition, inner, enough)
-            return step, taken, precondition
-        system = single.at(at.theta)
-        precondition = precondition or system.preconditioner()
+            found = _conjugate_gradients(product, gradient.pop(), precondition, inner, enough)
+            return *found, precondition
         # Relative to the gradient: squares of its entries may lie outside single precision.
         unit = max(at.gradient_norm * problem.n_rows, 1e-300)
-        given: list[NDArray[Any]] = [np.empty(at.gradient.size, np.float32)]
-        np.divide(at.gradient, unit, out=given[0], casting="same_kind")
+        given: list[NDArray[Any]] = [np.empty(gradient[0].size, np.float32)]
+        np.divide(gradient.pop(), unit, out=given[0], casting="same_kind")
+        system = single.at(at.theta)
+        precondition = precondition or system.preconditioner()
         with np.errstate(invalid="ignore", over="ignore"):
-            found, taken = _conjugate_gradients(
+            step, promise, taken = _conjugate_gradients(
                 system.product, given.pop(), precondition, inner, enough / unit
             )
-            found *= unit
-        return found, taken, precondition
+            step *= unit
+        return step, promise * unit**2, taken, precondition
 
 
 def factorise(matrix: Floats) -> Factor:
@@ -347,9 +352,13 @@ def _conjugate_gradients(
     precondition: Operator,
     tol: float,
     enough: float,
-) -> tuple[NDArray[Any], int]:
-    """Return a step, and how many products it took."""
-    x, taken = np.zeros_like(gradient), 0
+) -> tuple[NDArray[Any], float, int]:
+    """Return a step, minus the slope along it, and how many products it took.
+
+    The slope is known from the steps' own numbers, which rounding hardly changes (Strakoš & Tichý
+    2002), so that the gradient is not kept.
+    """
+    x, promise, taken = np.zeros_like(gradient), 0.0, 0
     residual = -gradient
     del gradient  # of many words each of these takes megabytes
     direction = precondition(residual)
@@ -367,6 +376,7 @@ def _conjugate_gradients(
         bent *= alpha
         residual -= bent
         x += np.multiply(direction, alpha, out=bent)
+        promise += alpha * rho
         del bent
         z = precondition(residual)
         new_rho = float(residual @ z)
@@ -374,8 +384,8 @@ def _conjugate_gradients(
         direction += z
         del z
         rho = new_rho
-    # No step was taken where there is none: the residual is the gradient still.
-    return (x if x.any() else precondition(residual)), taken
+    # No step was taken where there is none: the residual is minus the gradient still.
+    return (x, promise, taken) if x.any() else (precondition(residual), rho, taken)
 
 
 def _dot(gradient: Floats, step: NDArray[Any]) -> float:

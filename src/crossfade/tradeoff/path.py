@@ -346,16 +346,22 @@ def cold_start(objective: TradeoffObjective) -> Floats:
     is_long = objective.rows.is_part or objective.rows.n_samples >= MANY_ROWS
     if objective.exact_labels and is_long:
         probe = objective.sampled(min(1.0, 2_000 / objective.rows.n_samples))
-    weights, offsets, tied = objective.split(start)
-    best, best_value = start, np.inf
+    mean_w, mean_c = (part.mean(axis=0) for part in objective.split(start)[:2])
+
+    def shrunk(share: float) -> Floats:
+        found = start.copy()  # of many words it takes megabytes: no more of them at a time
+        for part, mean in zip(objective.split(found)[:2], (mean_w, mean_c), strict=True):
+            part -= mean
+            part *= share
+            part += mean
+        return found
+
+    best_share, best_value = None, np.inf
     for share in (1.0, 0.3, 0.1, 0.0):
-        mean_w, mean_c = weights.mean(axis=0), offsets.mean()
-        trial = objective.join(
-            mean_w + share * (weights - mean_w), mean_c + share * (offsets - mean_c), tied
-        )
-        value = probe.value(trial)
+        value = probe.value(shrunk(share))
         if value < best_value:
-            best, best_value = trial, value
+            best_share, best_value = share, value
+    best = start if best_share is None else shrunk(best_share)
     if objective.tradeoff > 0.0:
         # The mean of classes' parameters is as extreme as the narrowest of them.
         common = objective.theta(objective.one_density())
