@@ -300,12 +300,14 @@ def test_the_strongest_shift_is_told_and_leaves_about_a_row_unsure(tradeoff):
 
 def test_shares_are_shown_in_columns_whatever_the_names():
     posterior, classes = np.array([[0.2, 0.5, 0.3]]), np.array(["a", "metastases", "7"])
-    heading, *rows, last = str(
-        estimate_shares(np.log(posterior), classes, np.full(3, 1 / 3))
-    ).split("\n")
+    given = np.log(posterior), classes, np.full(3, 1 / 3)
+    heading, *rows, last, caution = str(estimate_shares(*given)).split("\n")
     assert len({len(row) for row in rows}) == 1
     assert {row.index("0.333") + 5 for row in rows} == {heading.index("fitted") + 6}
     assert last.startswith("1 row, 95 % intervals; test that nothing shifted: p = ")
+    assert caution.startswith("without rows that the model was not fitted to: ")
+    left_out = HeldOut.of(np.log(np.tile(posterior, (9, 1))), np.arange(9) % 3, None)
+    assert str(estimate_shares(*given, left_out)).split("\n")[-1].startswith("1 row, 95 % ")
 
 
 @pytest.mark.parametrize("tradeoff", [1.0, "auto"])

@@ -85,6 +85,11 @@ class ClassShares:
             f"{counted(self.n_rows, 'row')}, {100 * self.coverage:g} % intervals; "
             f"test that nothing shifted: p = {self.p_value:.2g}"
         )
+        if not self.calibrated:
+            lines.append(
+                "without rows that the model was not fitted to: intervals and test take its "
+                "probabilities for true"
+            )
         return "\n".join(lines)
 
 
