@@ -1183,3 +1183,21 @@ def test_predictions_in_parquet_are_written_as_they_come(table, tmp_path, monkey
         assert (groups.num_row_groups, most < 3_000) == ((1, False) if rows > 6_000 else (3, True))
     assert found[0].schema == found[1].schema
     assert found[0].equals(found[1])
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_progress_knows_the_share_of_every_pass(table, tmp_path, suffix):
+    source = scan(write(table, tmp_path / "parts", 3, suffix=suffix))
+    told = []
+    source.progress = lambda *at: told.append(at)
+    model = NaiveBayes(tradeoff=0.5).fit(source, "y")
+    last = {}
+    for done, total, what in told:
+        assert last.get(what, 0) <= done <= total > 0
+        last[what] = done
+        at_end = {"types of columns": total}.get(what, table.height)
+        assert total == at_end
+    passes = [f"pass {number}" for number in range(1, model.n_passes_ + 1)]
+    assert [what for what in last if what.startswith("pass")] == passes
+    assert {last[what] for what in passes} == {table.height}
+    assert ("types of columns" in last) == (suffix == "csv")

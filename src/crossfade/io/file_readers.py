@@ -29,7 +29,7 @@ class Reader(ABC):
 
     `types`: Each column's kind where its type alone tells it, else None.
     `n_rows`: None where it is not known.
-    `size`: How much of the files has been read, and how much there is.
+    `progress`: Told how much has been read by what the reader reads for itself.
     `notes`: How cells were read that Python would read otherwise, or not, once that is known.
     `unseen`: Marks for missing cells that no cell had so far.
     `written`: How the numbers of columns of text are written, once that is known.
@@ -39,7 +39,7 @@ class Reader(ABC):
     notes: tuple[str, ...] = ()
     written: dict[str, dict[str, Any]] | None = None
     n_rows: int | None = None
-    size: tuple[int, int] = 0, 0
+    progress: Callable[[int, int, str], None] | None = None
 
     def __init__(self, files: list[Path], missing: frozenset[str]) -> None:
         self.files, self.missing, self.unseen = files, missing, set(missing)
@@ -283,11 +283,17 @@ class TextReader(Reader):
         judged = [name for name in self.types if name not in self._unjudged]
         words = {name: Texts(name, self.missing) for name in judged}
         damaged: list[tuple[Path, Exception]] = []
-        skipped = 0
-        for file in self.files:
+        skipped = n_rows = done = 0
+        sizes = [0 if stamp is None else stamp[0] for stamp in self._stamps]
+        for file, size in zip(self.files, sizes, strict=True):
+            held = 0
             try:
                 for raw in read_ahead(self._batches(file)):
                     skipped += raw.skipped
+                    n_rows += raw.frame.height
+                    held += int(raw.frame.estimated_size())  # about the bytes of its text
+                    if self.progress is not None:
+                        self.progress(done + min(held, size), sum(sizes), "types of columns")
                     if not raw.frame.height:
                         continue
                     asked = [name for name in raw.frame.columns if name not in self._text]
@@ -296,8 +302,10 @@ class TextReader(Reader):
                         texts.add(raw.frame[name])
             except DataError as error:
                 damaged.append((file, error))
+            done += size
         if damaged:
             raise self._broken(damaged)
+        self.n_rows = n_rows
         found = dict.fromkeys(self._text, CellReading(pl.String))
         notes = blank_lines(skipped)
         for name, reading, told in readings_of(gathered, path, remedy):

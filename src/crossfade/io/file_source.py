@@ -127,7 +127,7 @@ class FileSource(PartedSource):
     names : tuple of str
         The columns besides the target.
     n_rows : int or None
-        Rows of all files, those without a label included; None for delimited text.
+        Rows of all files, those without a label included; of delimited text once they are read.
     n_dropped : int
         Rows without a label, once they have been read.
     n_passes : int
@@ -157,7 +157,7 @@ class FileSource(PartedSource):
         drop: Collection[str] = (),
     ) -> None:
         self._reader, self._chosen, self._drop = reader, columns, drop
-        self.target, self.n_rows, self.n_dropped = target, reader.n_rows, 0
+        self.target, self.n_dropped = target, 0
         self._head: Part | None = None
         self._begun: tuple[Part, Iterator[Part]] | None = None
         known = list(reader.types)
@@ -195,8 +195,8 @@ class FileSource(PartedSource):
         return {j: kind for j, name in enumerate(self.names) if (kind := types[name]) is not None}
 
     @property
-    def size(self) -> tuple[int, int]:
-        return self._reader.size
+    def n_rows(self) -> int | None:  # type: ignore[override]
+        return self._reader.n_rows
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -224,6 +224,7 @@ class FileSource(PartedSource):
         wanted = names if self.target is None else [*names, self.target]
         first, dropped = 0, 0
         self._reader.check_unchanged()
+        self._reader.progress = self.progress
         with closing(read_ahead(self._reader.frames(wanted, _rows_of(wanted)))) as frames:
             for frame in frames:
                 table, labels = _split(frame, self.target)
