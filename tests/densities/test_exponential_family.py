@@ -41,17 +41,6 @@ def test_mean_is_the_gradient_of_the_log_partition(name: str):
 
 
 @every_density
-def test_log_partition_and_mean_at_once_are_those_one_by_one(name: str):
-    bound, eta, _, _ = case(name)
-    density = bound.density
-    for at in (eta, 1e-3 * eta, -eta, 1e300 * eta):
-        partition, mean = density.partition_and_mean(at)
-        assert_allclose(partition, density.log_partition(at), rtol=1e-12, atol=1e-13)
-        if mean is not None:
-            assert_allclose(mean, density.mean(at), rtol=1e-11, atol=1e-13)
-
-
-@every_density
 def test_each_factor_has_its_own_log_partition(name: str):
     bound, eta, _, _ = case(name)
     density = bound.density

@@ -312,12 +312,6 @@ class Categorical(Density):
     def mean(self, eta: Floats) -> Floats:
         return self._softmax(eta)[1].take(self._kept, axis=-1)
 
-    def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
-        partition, table = self._softmax(eta)
-        if not np.isfinite(partition).all():
-            return self.log_partition(eta), None
-        return partition, table.take(self._kept, axis=-1)
-
     def hessian(self, eta: Floats) -> Floats:
         p = self.mean(eta)
         dense = np.zeros((len(p), self.n_statistics, self.n_statistics))

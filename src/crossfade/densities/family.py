@@ -83,13 +83,6 @@ class ExponentialFamily(ABC):
     def mean(self, eta: Floats) -> Floats:
         """Return ∇A(η) = E[T], the mean parameters, shape (n_classes, n_statistics)."""
 
-    def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
-        """Return A and ∇A; None for ∇A outside the domain, or where it is no part of the work.
-
-        Override where both have work in common.
-        """
-        return self.log_partition(eta), None
-
     @abstractmethod
     def hessian(self, eta: Floats) -> Floats:
         """Return ∇²A(η) = cov(T), shape (n_classes, n_statistics, n_statistics)."""

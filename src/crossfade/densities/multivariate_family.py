@@ -251,15 +251,6 @@ class StandardisedGaussian(Standardised, Density):
                 np.hstack([m, self._structure.flat(C + self._structure.outer(m, m))])
             )
 
-    def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
-        a, b = self._split(self._filled(eta, self._standard_natural))
-        with np.errstate(all="ignore"):
-            values, m, C = self._structure.partition_and_moments(a, b)
-            if not np.isfinite(values).all():
-                return np.where(np.isnan(values), np.inf, values)[:, None], None
-            second = self._structure.flat(C + self._structure.outer(m, m))
-        return values[:, None], self._varying(np.hstack([m, second]))
-
     def hessian(self, eta: Floats) -> Floats:
         with np.errstate(all="ignore"):
             dense = self._structure.hessian(*self._moments_of(eta))

@@ -326,17 +326,6 @@ class Product(Density):
     def mean(self, eta: Floats) -> Floats:
         return self._over_parts(lambda part, s, f: part.mean(eta[..., s]))
 
-    def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
-        found = [part.partition_and_mean(own) for part, _, own in self.shared_out(eta)]
-        partition = _side_by_side([one for one, _ in found])
-        if not np.isfinite(partition).all():
-            return partition, None
-        means = [
-            part.mean(own) if known is None else known
-            for (_, known), (part, _, own) in zip(found, self.shared_out(eta), strict=True)
-        ]
-        return partition, _side_by_side(means)
-
     def hessian(self, eta: Floats) -> Floats:
         dense = np.zeros((eta.shape[0], self.n_statistics, self.n_statistics))
         for (part, _), s in zip(self.parts, self._statistics, strict=True):

@@ -264,16 +264,6 @@ class Univariate(Density):
             means = self.column_mean(self.by_column(eta))
         return self.flattened(np.where(self._still[:, None], 0.0, means))
 
-    def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
-        by_column = self.by_column(eta)
-        with np.errstate(all="ignore"):
-            values = self.column_log_partition(by_column)
-            if not np.isfinite(values).all():
-                return self.log_partition(eta), None
-            means = self.column_mean(by_column)
-        means = self.flattened(np.where(self._still[:, None], 0.0, means))
-        return np.where(self._still, 0.0, values), means
-
     def _covariance(self, eta: Floats) -> Floats:
         with np.errstate(all="ignore"):
             blocks = self.column_covariance(self.by_column(eta))

@@ -183,19 +183,13 @@ class AtTheta:
         """A of the centred statistics by factor, A_f(η) - η_f·mean_f, (n_classes, n_factors)."""
         bound = self._bound
         centre = by_factor(self.natural * bound.mean, bound.factors, bound.density.n_factors)
-        return self._partition_and_mean[0] - centre
+        return bound.density.log_partition(self.natural) - centre
 
     @cached_property
     def slope(self) -> Floats:
         """Gradient of that by standardised statistic, shape (n_classes, n_statistics)."""
-        mean = self._partition_and_mean[1]
-        if mean is None:
-            mean = self._bound.density.mean(self.natural)
+        mean = self._bound.density.mean(self.natural)
         return (mean - self._bound.mean) / self._bound.scale
-
-    @cached_property
-    def _partition_and_mean(self) -> tuple[Floats, Floats | None]:
-        return self._bound.density.partition_and_mean(self.natural)
 
 
 @dataclass(frozen=True, eq=False)

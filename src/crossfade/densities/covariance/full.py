@@ -143,15 +143,6 @@ class Full(Structure):
         C = _inverse(_cholesky(-2.0 * self._symmetric(b))[0])
         return np.einsum("kij,kj->ki", C, a), C
 
-    def partition_and_moments(self, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
-        factors, definite = _cholesky(-2.0 * self._symmetric(b))
-        if not definite.all():
-            return super().partition_and_moments(a, b)
-        roots: Any = np.linalg.inv(factors)
-        half, C = (roots @ a[..., None])[..., 0], roots.swapaxes(-1, -2) @ roots
-        values = 0.5 * (half**2).sum(axis=-1) - np.log(self.diagonal(factors)).sum(axis=-1)
-        return values, np.einsum("kij,kj->ki", C, a), C
-
     def log_partition(self, a: Floats, b: Floats) -> Floats:
         factors, definite = _cholesky(-2.0 * self._symmetric(b))
         half: Any = np.linalg.solve(

@@ -113,10 +113,6 @@ class Structure(ABC):
     def log_partition(self, a: Floats, b: Floats) -> Floats:
         """Return A, shape (n_classes,); +inf or NaN outside the domain."""
 
-    def partition_and_moments(self, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return A, m and C."""
-        return self.log_partition(a, b), *self.moments(a, b)
-
     @abstractmethod
     def hessian(self, m: Floats, C: Floats) -> Floats:
         """Return cov(T), shape (n_classes, d + size, d + size)."""
