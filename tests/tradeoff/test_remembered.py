@@ -16,14 +16,18 @@ from crossfade.tradeoff.remembered import once, remembered
 @pytest.fixture
 def searches(monkeypatch):
     """Return what counts the grids that are searched, on all rows and on folds."""
-    done = []
-    for module in (selection, out_of_fold):
+    done, follow, follow_beside = [], selection.follow, out_of_fold.follow_beside
 
-        def counted(objective, points, *, near=None, follow=module.follow):
-            done.append((objective.n_rows, list(points)))
-            return follow(objective, points, near=near)
+    def counted(objective, points):
+        done.append((objective.n_rows, list(points)))
+        return follow(objective, points)
 
-        monkeypatch.setattr(module, "follow", counted)
+    def counted_beside(objectives, points, near):
+        done.extend((one.n_rows, list(points)) for one in objectives)
+        return follow_beside(objectives, points, near)
+
+    monkeypatch.setattr(selection, "follow", counted)
+    monkeypatch.setattr(out_of_fold, "follow_beside", counted_beside)
     return done
 
 

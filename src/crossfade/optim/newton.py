@@ -116,7 +116,7 @@ class Sampled:
         while True:
             if model is None or (at.gradient_norm > self.near and model.steps):
                 whole = self.share if trusted else 1.0
-                model = _Curvature(invert(at.theta, whole), exact=not trusted)
+                model = Curvature(invert(at.theta, whole), exact=not trusted)
             direction = model.solve(at.gradient)
             words = None if self.foresight is None else self.foresight(at, -direction)
             if words is not None:
@@ -143,7 +143,7 @@ class Sampled:
 
     def _rough_start(
         self, problem: Problem, start: Floats, invert: Invert
-    ) -> tuple[Iterate, _Curvature | None]:
+    ) -> tuple[Iterate, Curvature | None]:
         """Return where to begin, and the curvature that led there."""
         if self.sample is None:
             return evaluate(problem, start), None
@@ -152,7 +152,7 @@ class Sampled:
         if self.larger is not None:
             near = evaluate(self.larger, theta)
             if np.isfinite(near.value) and np.isfinite(near.gradient_norm):
-                model = _Curvature(invert(theta, self.share), exact=False)
+                model = Curvature(invert(theta, self.share), exact=False)
                 step = -model.solve(near.gradient)
                 promise = -float(near.gradient @ step)
                 nearer = _line_search(self.larger, near, step, promise, max_trials=2)
@@ -320,7 +320,7 @@ def sample_rows(n_rows: int, share: float) -> Integers:
     return drawn[np.append(True, np.diff(drawn) > 0)]
 
 
-class _Curvature:
+class Curvature:
     """An inverse curvature, improved by the gradient changes seen since (limited-memory BFGS)."""
 
     def __init__(self, first: Operator, *, exact: bool) -> None:

@@ -420,12 +420,12 @@ class BoundRows:
             eta = np.zeros((self.n_classes, self.tied.size))
             eta[:, self.free] = weights / self.free_scale
             return eta
-        eta = theta.take(self._own_places)
+        eta = theta.take(self.own_places)
         eta /= self.scale
         return eta
 
     @cached_property
-    def _own_places(self) -> Integers:
+    def own_places(self) -> Integers:
         """Where a parameter vector has each class's weight of each statistic, tied ones too."""
         k, p = self.n_classes, self.n_free
         places = np.empty((k, self.tied.size), dtype=np.int64)

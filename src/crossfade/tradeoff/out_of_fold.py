@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from crossfade.tradeoff.folds import drawn_evenly, folds
 from crossfade.tradeoff.grid import is_dense, is_wide
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.leave_one_out import LeftOut, approximate_leave_one_out
+from crossfade.tradeoff.lockstep import goes_in_lockstep
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
-from crossfade.tradeoff.path import PathPoint, curvature_share, follow, minimise
+from crossfade.tradeoff.path import PathPoint, curvature_share, follow_beside, minimise
 from crossfade.tradeoff.remembered import once
 from crossfade.tradeoff.scoring import held_out_scores
 
@@ -121,58 +122,84 @@ def out_of_fold(
     }
     scores = np.zeros((len(members), rows.n_samples, rows.n_classes))
 
-    def score(number: int) -> None:
-        held = np.flatnonzero(fold == number)
-        if held.size:
-            train = np.flatnonzero(fold != number)
-            coded, own = without(train)
-            _score_fold(members, optima, own, coded.take(train), coded.take(held), held, scores)
+    def score(numbers: list[int]) -> None:
+        parts = []
+        for number in numbers:
+            held = np.flatnonzero(fold == number)
+            if held.size:
+                train = np.flatnonzero(fold != number)
+                coded, own = without(train)
+                parts.append(_Fold(own, coded.take(train), coded.take(held), held))
+        _score_folds(members, optima, parts, scores)
 
-    map_fits(score, range(int(fold.max(initial=-1)) + 1), rows.n_samples)
+    # Of few rows all folds at once: their fits are found side by side.
+    every = list(range(int(fold.max(initial=-1)) + 1))
+    few = any(goes_in_lockstep(at.objective) for at in members)
+    map_fits(score, [every] if few else [[number] for number in every], rows.n_samples)
     of_groups = "" if groups is None else f" of {int(groups.max()) + 1} groups"
     method = f"refits on {n_folds} folds of {rows.n_samples} rows{of_groups}"
     return OutOfFold(scores[:, kept], rows.take(kept), method, kept, fold[kept])
 
 
-def _score_fold(
+class _Fold(NamedTuple):
+    """A fold: how its training rows are fitted, these rows and those held out, and their places."""
+
+    refit: Refit
+    train: LabelledRows
+    test: LabelledRows
+    held: Integers
+
+
+def _score_folds(
     members: Sequence[Member],
     optima: Mapping[int, Parameters],
-    refit: Refit,
-    train: LabelledRows,
-    test: LabelledRows,
-    held: Integers,
+    folds: Sequence[_Fold],
     scores: Floats,
 ) -> None:
     for variant in sorted({member.variant for member in members}):
         own = [number for number, member in enumerate(members) if member.variant == variant]
-        part = refit(variant, train)
         same = [members[g] for g in own]
-        points = [member.point for member in same]
-        # The fit of all rows is near; at the tolerance, nothing of the rows held out is left of it.
-        whole = same[0].objective
-        if own[0] not in optima:
-            near = [np.zeros(0)] * len(own)
-        elif _is_alike(part.density, whole.density):
-            near = [part.gather(optima[g]) for g in own]
-        else:  # the fold has chosen other densities of some columns
-            carried = _counterparts(part, whole)
-            near = [carried(member) for member in same]
-        tried = [(point.tradeoff, point.l2) for point in points]
-        work = partial(_scores_of_fold, part, tried, near, test)
-        for g, found in zip(own, once(work, part.content, tried, near, test.X), strict=True):
-            scores[g, held] = found
+        points = [(member.point.tradeoff, member.point.l2) for member in same]
+        parts = [fold.refit(variant, fold.train) for fold in folds]
+        near = [_beside(part, own, same, optima) for part in parts]
+        cells = [fold.test.X for fold in folds]
+        work = partial(_scores_of_folds, parts, points, near, [fold.test for fold in folds])
+        every = once(work, [part.content for part in parts], points, near, cells)
+        for fold, found in zip(folds, every, strict=True):
+            scores[np.array(own)[:, None], fold.held] = found
 
 
-def _scores_of_fold(
+def _beside(
     part: TradeoffObjective,
+    own: Sequence[int],
+    same: Sequence[Member],
+    optima: Mapping[int, Parameters],
+) -> list[Floats]:
+    """Return the fits of all rows as a fold's parameters.
+
+    They are near; at the tolerance, nothing of the rows held out is left of them.
+    """
+    whole = same[0].objective
+    if own[0] not in optima:
+        return [np.zeros(0)] * len(own)
+    if _is_alike(part.density, whole.density):
+        return [part.gather(optima[g]) for g in own]
+    carried = _counterparts(part, whole)  # the fold has chosen other densities of some columns
+    return [carried(member) for member in same]
+
+
+def _scores_of_folds(
+    parts: Sequence[TradeoffObjective],
     points: Sequence[tuple[float, float]],
-    near: Sequence[Floats],
-    test: LabelledRows,
-) -> Floats:
-    """Return the scores of rows held out, by a fold's fits, (n_points, n_rows, n_classes)."""
-    path = follow(part, points, near=near)
-    fits = [(part.with_tradeoff(point.tradeoff), point.solution.theta) for point in path]
-    return held_out_scores(fits, test)
+    near: Sequence[Sequence[Floats]],
+    tests: Sequence[LabelledRows],
+) -> list[Floats]:
+    """Return the scores of rows held out, by folds' fits, (n_points, n_rows, n_classes) each."""
+    paths = follow_beside(parts, points, near)
+    return [
+        held_out_scores([(part.with_tradeoff(at.tradeoff), at.solution.theta) for at in path], test)
+        for part, path, test in zip(parts, paths, tests, strict=True)
+    ]
 
 
 def _is_alike(one: Density, other: Density) -> bool:

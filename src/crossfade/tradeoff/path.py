@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from crossfade.tradeoff.class_blocks import (
 )
 from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.level_blocks import ByLevels, has_levels, leaves_few
+from crossfade.tradeoff.lockstep import in_lockstep
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import preconditioner
 from crossfade.tradeoff.single_precision import WordProblem
@@ -375,17 +376,22 @@ def follow(
     *,
     tol: float = 1e-4,
     near: Sequence[Floats] | None = None,
+    known: Mapping[int, Solution] | None = None,
 ) -> list[PathPoint]:
     """Minimise at each (λ, l2) in turn, each from its nearest predecessor.
 
     Takes near: the fits of much the same rows, beside which a fit starts; NaN where a parameter has
-    no counterpart there.
+    no counterpart there. Takes known: points that are found already, by their number.
     """
     found: list[PathPoint] = []
+    known = known or {}
     for number, (tradeoff, l2) in enumerate(points):
         at = objective.with_tradeoff(tradeoff).with_penalty(l2)
         if near is not None and tradeoff == 1.0 and objective.unlabelled is None:
             found.append(PathPoint(tradeoff, l2, _closed_form(at, valued=False)))
+            continue
+        if number in known:
+            found.append(PathPoint(tradeoff, l2, known[number]))
             continue
         before = _nearest(found, tradeoff, l2)
         start = None if before is None else found[before].solution.theta
@@ -412,6 +418,36 @@ def follow(
             solution = minimise(at, start, tol=own)
         found.append(PathPoint(tradeoff, l2, solution))
     return found
+
+
+def follow_beside(
+    objectives: Sequence[TradeoffObjective],
+    points: Sequence[tuple[float, float]],
+    near: Sequence[Sequence[Floats]],
+    *,
+    tol: float = 1e-4,
+) -> list[list[PathPoint]]:
+    """Minimise at each (λ, l2) for each of these rows, beside the fits of much the same rows."""
+    places = [
+        (i, number)
+        for i in range(len(objectives))
+        for number, (tradeoff, _) in enumerate(points)
+        if tradeoff < 1.0
+    ]
+    each = [
+        objectives[i].with_tradeoff(points[number][0]).with_penalty(points[number][1])
+        for i, number in places
+    ]
+    starts = [near[i][number] for i, number in places]
+    found = in_lockstep(each, starts, tol=_BESIDE_TOL * tol, enough=_ENOUGH_GAIN)
+    known: list[dict[int, Solution]] = [{} for _ in objectives]
+    for (i, number), solution in zip(places, found, strict=True):
+        if solution is not None:
+            known[i][number] = solution
+    return [
+        follow(objective, points, tol=tol, near=beside, known=own)
+        for objective, beside, own in zip(objectives, near, known, strict=True)
+    ]
 
 
 def _is_inside(objective: TradeoffObjective, theta: Floats) -> bool:
