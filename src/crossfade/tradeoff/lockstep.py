@@ -216,7 +216,8 @@ class _Seen:
 class _Stack:
     """Functions of one shape: Φ of different rows, λ and penalties.
 
-    Rows beyond a function's own have weight 0. B holds standardised statistics, what rows lack, and 1.
+    Rows beyond a function's own have weight 0. A row of B: standardised statistics, what it lacks,
+    and 1.
     """
 
     def __init__(self, objectives: Sequence[TradeoffObjective]) -> None:
