@@ -50,6 +50,7 @@ def goes_in_lockstep(objective: TradeoffObjective) -> bool:
         and objective.unlabelled is None
         and objective.tradeoff < 1.0
         and not (passes.reads_words or rows.is_part)
+        and passes.n_free > 0
         and passes.n_parameters <= _MOST_PARAMETERS
         and rows.n_samples * passes.n_classes * (passes.n_free + 1) <= _MOST_DOUBLES
         and rows.n_samples <= passes.block_rows
