@@ -333,46 +333,58 @@ def mixed_table(
 
 # -- what counts as a word ---------------------------------------------------------------------
 
-#: Patterns of words: ours, letters and digits in a row, and scikit-learn's (two of them or more).
-_PATTERNS = {
-    "words and other characters": Text().pattern,
-    "words": r"(?u)\b\w+\b",
-    "words of two characters or more": r"(?u)\b\w\w+\b",
+#: Patterns of words: ours, letters and digits in a row, and scikit-learn's (two of them or more);
+#: and ours beside letters in a row, as a column of its own.
+_PATTERNS: dict[str, dict[str, Text]] = {
+    "words and other characters": {"text": Text()},
+    "words": {"text": Text(token_pattern=r"(?u)\b\w+\b")},
+    "words of two characters or more": {"text": Text(token_pattern=r"(?u)\b\w\w+\b")},
+    "words, and letters": {
+        "text": Text(),
+        "letters": Text(analyzer="char_wb", ngram_range=(2, 4)),
+    },
 }
 
 
 def patterns_table(
-    n_splits: int, sets: Sequence[str] = SETS[:5], say: Callable[[str], None] = _silent
+    n_splits: int,
+    sets: Sequence[str] = SETS[:5],
+    say: Callable[[str], None] = _silent,
+    sizes: Sequence[int] = (200, 1_000),
 ) -> str:
-    """Return "auto" at 200 documents by what counts as a word, as a Markdown table."""
+    """Return "auto" by what counts as a word, as a Markdown table."""
     lines = [
-        f"{PATTERNS_TITLE}; NaiveBayes() on 200 documents; means of {n_splits} splits from seed "
-        f"{_FIRST_SEED}",
+        f"{PATTERNS_TITLE}; NaiveBayes(); means of {n_splits} splits from seed {_FIRST_SEED}",
         "",
-        "| set | " + " | ".join(f"{name}: accuracy, log-loss" for name in _PATTERNS) + " |",
+        "| set, documents | "
+        + " | ".join(f"{name}: accuracy, log-loss, s" for name in _PATTERNS)
+        + " |",
         "|---" * (len(_PATTERNS) + 1) + "|",
     ]
-    every = []
-    for name in sets:
-        frame = _documents(name)
-        if frame is None:
-            return _NOT_HERE
-        say(f"{name}, words")
-        found = []
-        for one in _PATTERNS.values():
-            words = {"text": Text(token_pattern=one)}
-            splits = [
-                _scored(lambda: NaiveBayes(words), frame, ["text"], 200, seed)  # noqa: B023
-                for seed in range(_FIRST_SEED, _FIRST_SEED + n_splits)
-            ]
-            found.append(np.mean(splits, axis=0)[:2])
-        every.append(found)
-        lines.append(_pattern_row(name, every[-1]))
-    return "\n".join([*lines, _pattern_row("mean", np.mean(every, axis=0))])
+    for size in sizes:
+        every = []
+        for name in sets:
+            frame = _documents(name)
+            if frame is None:
+                return _NOT_HERE
+            frame["letters"] = frame["text"]
+            say(f"{name}, {size} documents, words")
+            found = []
+            for words in _PATTERNS.values():
+                splits = [
+                    _scored(lambda: NaiveBayes(words), frame, list(words), size, seed)  # noqa: B023
+                    for seed in range(_FIRST_SEED, _FIRST_SEED + n_splits)
+                ]
+                found.append(np.mean(splits, axis=0))
+            every.append(found)
+            lines.append(_pattern_row(f"{name}, {size:,}", every[-1]))
+        lines.append(_pattern_row(f"mean, {size:,}", np.mean(every, axis=0)))
+    return "\n".join(lines)
 
 
 def _pattern_row(name: str, means: Any) -> str:
-    return f"| {name} | " + " | ".join(f"{a:.3f}, {loss:.4f}" for a, loss in means) + " |"
+    cells = (f"{a:.3f}, {loss:.4f}, {seconds:.2f}" for a, loss, seconds in means)
+    return f"| {name} | " + " | ".join(cells) + " |"
 
 
 def main(arguments: list[str] | None = None) -> int:
