@@ -106,6 +106,23 @@ def test_importing_a_kernel_loads_no_compiler():
     assert done.stdout == "False\n"
 
 
+def test_no_two_kernels_have_one_name():
+    # Machine code of one name from the caches of two processes would be taken for each other.
+    code = (
+        "import gc, pkgutil, importlib, crossfade\n"
+        "for module in pkgutil.walk_packages(crossfade.__path__, 'crossfade.'):\n"
+        "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
+        "from crossfade._compiled import Kernel\n"
+        "loops = [one.py_func for one in gc.get_objects() if type(one) is Kernel]\n"
+        "names = [f'{loop.__module__}.{loop.__qualname__}' for loop in loops]\n"
+        "print(len(names), *{name for name in names if names.count(name) > 1})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    number, *twice = done.stdout.split()
+    assert int(number) > 50
+    assert not twice
+
+
 #: Kernels that a first fit may compile, each some .2 s where the cache is empty.
 FIRST_FITS = {
     "NaiveBayes().fit(X[:200], y[:200])": 0,

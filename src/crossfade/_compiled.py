@@ -265,7 +265,19 @@ def kernel(
     """
     assert twin is not None or not signatures
     options = {"nogil": True, "error_model": "numpy", **options}
-    return lambda loop: Kernel(loop, signatures, twin, when, options)
+    return lambda loop: Kernel(_named(loop), signatures, twin, when, options)
+
+
+def _named(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Name a function that is made several times after the kernels that it calls.
+
+    Symbols of machine code are made of names. Of two of one name, read from the caches of two
+    processes, the one would be run in place of the other.
+    """
+    called = (cell.cell_contents for cell in loop.__closure__ or ())
+    names = [one.__name__ for one in called if isinstance(one, Kernel)]
+    loop.__qualname__ = "_".join([loop.__qualname__, *names])
+    return loop
 
 
 def _is_plain(array: NDArray[Any], dtype: Any) -> bool:
