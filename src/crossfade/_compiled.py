@@ -275,7 +275,7 @@ def _named(loop: Callable[..., Any]) -> Callable[..., Any]:
     processes, the one would be run in place of the other.
     """
     called = (cell.cell_contents for cell in loop.__closure__ or ())
-    names = [one.__name__ for one in called if isinstance(one, Kernel)]
+    names = [one.py_func.__name__ for one in called if isinstance(one, Kernel)]
     loop.__qualname__ = "_".join([loop.__qualname__, *names])
     return loop
 
