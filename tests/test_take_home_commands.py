@@ -858,22 +858,38 @@ def test_batches_are_let_go(model, tmp_path, monkeypatch, ending):
     assert max(alive) <= 2
 
 
+def _predict_without_end(words):
+    """Predict the rows of a file again and again."""
+    once = NewRows.batches
+
+    def endless(self):
+        while True:
+            yield from once(self)
+
+    NewRows.batches = endless
+    return cli.main(words)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
+@pytest.mark.parametrize("stage", ["reading", "writing"])
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [(signal.SIGINT, 130, "stopped by the keyboard\n"), (signal.SIGTERM, 143, "")],
 )
-def test_a_stopped_run_leaves_what_was_there(model, tmp_path, number, code, said):
-    # The rows come through a pipe that never ends: the run is stopped in their midst.
-    pipe, out = tmp_path / "endless.csv", tmp_path / "p.csv"
-    os.mkfifo(pipe)
+def test_a_stopped_run_leaves_what_was_there(model, tmp_path, stage, number, code, said):
+    data, out = tmp_path / "rows.csv", tmp_path / "p.csv"
+    content = b"age,visits,town,member\n" + b"50,2,Oslo,true\n" * 500
+    # A pipe that never ends is stopped while its rows are being kept.
+    os.mkfifo(data) if stage == "reading" else data.write_bytes(content)
+    begun = "stdin-" if stage == "reading" else ".p.csv"
     out.write_text("before")
-    words = ["predict", str(model), str(pipe), "--batch", "0.001", "-o", str(out)]
-    with Forked(cli.main, words) as process:
-        # (opened for both, it waits for no reader, who may have died)
-        with open(os.open(pipe, os.O_RDWR), "wb", buffering=0) as rows:
-            rows.write(b"age,visits,town,member\n" + b"50,2,Oslo,true\n" * 500)
-            while not any(name.startswith(".p.csv") for name in os.listdir(tmp_path)):
+    words = ["predict", str(model), str(data), "-o", str(out)]
+    with Forked(_predict_without_end, words, TMPDIR=str(tmp_path)) as process:
+        # (opened for both, a pipe waits for no reader, who may have died)
+        with open(os.open(data, os.O_RDWR), "r+b", buffering=0) as rows:
+            if stage == "reading":
+                rows.write(content)
+            while not any(name.startswith(begun) for name in os.listdir(tmp_path)):
                 assert process.returncode is None
                 time.sleep(0.02)
             process.send_signal(number)
@@ -883,7 +899,7 @@ def test_a_stopped_run_leaves_what_was_there(model, tmp_path, number, code, said
         assert err.endswith(said)
         assert "fault" not in err
     assert out.read_text() == "before"
-    assert set(os.listdir(tmp_path)) == {"loans.csv", "model.skops", "endless.csv", "p.csv"}
+    assert set(os.listdir(tmp_path)) == {"loans.csv", "model.skops", "rows.csv", "p.csv"}
 
 
 def test_json_in_the_file_is_what_the_command_said(model):

@@ -64,9 +64,13 @@ def kept_stream(stream: BinaryIO) -> Path:
     handle, name = tempfile.mkstemp(ending, "stdin-")
     _in_the_making.add(name)
     atexit.register(discard_unfinished)
-    with os.fdopen(handle, "wb") as file:
-        file.write(begin)
-        shutil.copyfileobj(stream, file)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(begin)
+            shutil.copyfileobj(stream, file)
+    except BaseException:
+        discard_unfinished()
+        raise
     return Path(name)
 
 
