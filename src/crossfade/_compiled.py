@@ -274,9 +274,10 @@ def _named(loop: Callable[..., Any]) -> Callable[..., Any]:
     Symbols of machine code are made of names. Of two of one name, read from the caches of two
     processes, the one would be run in place of the other.
     """
-    called = (cell.cell_contents for cell in loop.__closure__ or ())
+    called = (cell.cell_contents for cell in getattr(loop, "__closure__", None) or ())
     names = [one.py_func.__name__ for one in called if isinstance(one, Kernel)]
-    loop.__qualname__ = "_".join([loop.__qualname__, *names])
+    if names:
+        loop.__qualname__ = "_".join([loop.__qualname__, *names])
     return loop
 
 
