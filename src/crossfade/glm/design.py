@@ -21,7 +21,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import CHUNKS, block_sum, for_each_block, workspace, workspace_like
 from crossfade.errors import DataError
 from crossfade.optim.newton import sample_rows
-from crossfade.rowwise import scale_rows, squared_images
+from crossfade.rowwise import scale_rows, squared_images, standardise_rows
 from crossfade.rowwise.rows import scale_rows_numpy, squared_images_numpy
 from crossfade.table import check_cells
 
@@ -221,17 +221,34 @@ class Design:
             gram = dsyrk(1.0, half.T, beta=1.0, c=gram, overwrite_c=1)
         return gram[:size, :size]
 
-    def standardised_products(self, gram: Floats) -> Floats:
-        """Return Zᵀ diag(w) Z of what :meth:`products` add up to."""
+    def rough_products(self, block: Floats, weights: Floats) -> Floats:
+        """Return [Z, 1]ᵀ diag(w) [Z, 1] of a block, in single precision: twice as fast.
+
+        Weights are taken relative to the largest, so that none is out of range.
+        """
+        center, scale = self.units()
+        size = len(center)
+        root = np.sqrt(weights)
+        largest = float(root.max(initial=0.0)) or 1.0
+        width = -(-(size + 1) // 4) * 4  # odd widths take up to half as long again
+        half = workspace("weighted rows, in short", len(block), width, dtype=np.float32)
+        standardise_rows(block, center, 1.0 / scale, root / largest, half)
+        half[:, size + 1 :] = 0.0
+        found = (half.T @ half)[: size + 1, : size + 1].astype(np.float64)
+        return found * largest**2
+
+    def standardised_products(self, gram: Floats, rough: bool = False) -> Floats:
+        """Return Zᵀ diag(w) Z of what :meth:`products`, or the rough ones, add up to."""
         gram = np.triu(gram) + np.triu(gram, 1).T
         center, scale = self.units()
         size = len(scale)
         products, sums, total = gram[:size, :size], gram[size, :size], gram[size, size]
-        if not self.doubtful:
-            shift = np.outer(center, sums)
-            products = products - (shift + shift.T - total * np.outer(center, center))
-            sums = sums - total * center
-        products, sums = products / np.outer(scale, scale), sums / scale
+        if not rough:
+            if not self.doubtful:
+                shift = np.outer(center, sums)
+                products = products - (shift + shift.T - total * np.outer(center, center))
+                sums = sums - total * center
+            products, sums = products / np.outer(scale, scale), sums / scale
         if not self.intercept:
             return np.array(products)
         # The constant comes first.

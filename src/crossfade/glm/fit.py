@@ -248,6 +248,9 @@ def _solve(
 ) -> _End:
     steps = settings.max_iter if patience is None else min(patience, settings.max_iter)
     digits = settings.tol_digits
+    if isinstance(problem, GlmProblem):
+        # After a smaller change the next one is its square, and the last.
+        problem.far = 10.0 ** (-0.5 * digits)
     start = problem.start() if start is None else start
     solved = solve(problem, start, tol_digits=digits, max_iter=steps)
     if not np.isfinite(solved.solution.value) or not np.isfinite(solved.gradient).all():

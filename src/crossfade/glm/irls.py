@@ -19,7 +19,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block
 from crossfade.errors import DataError
 from crossfade.glm.data import Data
-from crossfade.glm.design import MANY_ROWS, Design
+from crossfade.glm.design import MANY_ROWS, Design, smallest_pivot
 from crossfade.glm.families import Family
 from crossfade.glm.likelihood import Likelihood, RowParts
 from crossfade.glm.sampling import sample_data
@@ -32,6 +32,9 @@ FAINT = 1e-7
 #: Largest gradient entry per row from which the curvature is kept: a tenth of the rows is wrong in
 #: its second digit anyway, which is what is lost by keeping it from there.
 _NEAR = 3e-3
+
+#: Share of a column that others leave free above which single precision says enough of it.
+_CLEAR = 1e-4
 
 #: Variance of the normal prior, in standardised columns, under which a sample's optimum is sought.
 _LOOSE = 25.0
@@ -65,10 +68,12 @@ class Solved:
 class _AllSums(NamedTuple):
     """What a pass over the rows finds at θ, penalties left out; `faint` counts rows.
 
+    `exact`: Whether the information is in double precision.
     `curvature`: The loss's own, where its steps are taken from that.
     """
 
     theta: Floats
+    exact: bool
     value: float
     gradient: Floats
     information: Floats
@@ -85,6 +90,9 @@ class GlmProblem:
 
     The columns are in their own units, the intercept is free.
 
+    `far`: Relative change of θ from which the curvature of rows that are not at hand is taken in
+        single precision: the next step is not the last. It is doubted, and taken again, where
+        columns are nearly collinear; and no more after a step that did not halve the gradient.
     `patience`: How many values outside the link's domain may follow each other.
     """
 
@@ -97,7 +105,7 @@ class GlmProblem:
         self._samples: dict[float, GlmProblem] = {}
         self._known: _AllSums | None = None
         self._weights: tuple[Floats, Floats] | None = None  # θ, and W of all rows there
-        self.patience = np.inf
+        self.far = self.patience = np.inf
         self._outside = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -196,11 +204,12 @@ class GlmProblem:
         pull = self.penalty * theta
         return value + 0.5 * float(pull @ theta), gradient + pull
 
-    def _pass(self, theta: Floats) -> _AllSums:
+    def _pass(self, theta: Floats, *, exact: bool = False) -> _AllSums:
         """Return all sums at θ: a pass over the rows takes longer than any of them."""
         known = self._known
-        if known is not None and np.array_equal(known.theta, theta):
+        if known is not None and np.array_equal(known.theta, theta) and (known.exact or not exact):
             return known
+        rough = not exact and self._is_far(theta)
 
         def sums(data: Data) -> tuple[Any, ...]:
             part = self.over(data)
@@ -209,18 +218,31 @@ class GlmProblem:
                 block, weights = part.design.block_by_rows(rows), np.empty(rows.stop - rows.start)
                 with np.errstate(all="ignore"):
                     found: tuple[Any, ...] = part._block_sums(rows, theta, block, weights)
-                    found += part._weighted_products(block, rows, weights)
+                    found += part._weighted_products(block, rows, weights, rough)
                     if part.family.newton:
                         own = part.own_curvature(rows, theta)
-                        found += part._weighted_products(block, rows, own)[:1]
+                        found += part._weighted_products(block, rows, own, rough)[:1]
                     return found
 
             return block_sum(of_block, data.n_rows, block_rows=part.design.block_rows)
 
         value, gradient, gram, faint, *own = self.data.total(sums)
-        matrices = [self.design.standardised_products(one) for one in (gram, *own)]
-        self._known = _AllSums(theta.copy(), value, gradient, matrices[0], faint, matrices[-1])
-        return self._known
+        matrices = [self.design.standardised_products(one, rough) for one in (gram, *own)]
+        found = _AllSums(theta.copy(), not rough, value, gradient, matrices[0], faint, matrices[-1])
+        if known is not None and not known.exact:
+            before, after = (np.abs(s.gradient + self.penalty * s.theta) for s in (known, found))
+            if not after.max() < 0.5 * before.max():
+                self.far = np.inf
+        self._known = found
+        return found
+
+    def _is_far(self, theta: Floats) -> bool:
+        """Return whether θ is still so far from the end that a rough curvature leads on as well."""
+        if self._known is None:
+            change = np.inf
+        else:
+            change = relative_change(self, theta, theta - self._known.theta)
+        return not self.design.doubtful and self.far < np.inf and change >= self.far
 
     def _sums(self, theta: Floats) -> tuple[float, Floats]:
         """Return the value and its gradient without the penalty; keep W where it comes along."""
@@ -292,7 +314,12 @@ class GlmProblem:
         if share < 1.0:
             return self.sample(share).curvature(theta)
         if not self.data.at_hand:
-            return self._pass(theta).curvature + np.diag(self.penalty)
+            known = self._pass(theta)
+            matrix = known.curvature + np.diag(self.penalty)
+            if known.exact or (np.isfinite(matrix).all() and smallest_pivot(matrix) > _CLEAR):
+                return matrix
+            self.far = np.inf
+            return self._pass(theta, exact=True).curvature + np.diag(self.penalty)
         if not self.family.newton:
             return self.information(theta)[0]
         return self._information(theta, own=True)[0] + np.diag(self.penalty)
@@ -302,7 +329,7 @@ class GlmProblem:
         if self.data.at_hand:
             matrix, faint = self._information(theta)
         else:
-            known = self._pass(theta)
+            known = self._pass(theta, exact=True)
             matrix, faint = known.information.copy(), known.faint
         matrix[np.diag_indices_from(matrix)] += self.penalty
         return matrix, int(faint)
@@ -323,11 +350,12 @@ class GlmProblem:
         return design.standardised_products(gram), faint
 
     def _weighted_products(
-        self, block: Floats, rows: slice, weights: Floats
+        self, block: Floats, rows: slice, weights: Floats, rough: bool = False
     ) -> tuple[Floats, float]:
         """Return the products of a block, by weight W, and how many of its rows are faint."""
         faint = np.count_nonzero(weights < FAINT * self._weighted[1][rows])
-        return self.design.products(block, weights), float(faint)
+        products = self.design.rough_products if rough else self.design.products
+        return products(block, weights), float(faint)
 
     @cached_property
     def _kinds(self) -> NDArray[np.int8]:

@@ -18,7 +18,7 @@ def scale_rows_numpy(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) 
     out[:, X.shape[1] :] = factors[:, None]
 
 
-@kernel("M V M!", twin=scale_rows_numpy, when=many_rows)
+@kernel("M V M!", "M4 V4 M4!", twin=scale_rows_numpy, when=many_rows)
 def scale_rows(X: Floats, factors: Floats, out: Floats) -> None:
     """Write each row of X times its factor to `out`.
 
