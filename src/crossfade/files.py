@@ -192,6 +192,7 @@ def discard_unfinished() -> None:
     """Remove files in the making, before the process ends without clearing up."""
     for name in tuple(_in_the_making):
         Path(name).unlink(missing_ok=True)
+        _in_the_making.discard(name)
 
 
 @contextmanager
